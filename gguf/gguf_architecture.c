@@ -1,6 +1,7 @@
 #include "gguf/gguf_architecture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -188,7 +189,57 @@ static const char *const MPT[][2] = {BOTH("attn_norm", "norm_1"),
                                      BOTH("ffn_down", "ffn.down_proj"),
                                      {NULL, NULL}};
 
+/* T5: wi with a gate is wi_1. The bias of cross attention is of no use to Transformers, either. */
+
+static const char *const T5_ENDS[][2] = {
+    {"token_embd.weight", "shared.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"enc.output_norm.weight", "encoder.final_layer_norm.weight"},
+    {"dec.output_norm.weight", "decoder.final_layer_norm.weight"},
+    {NULL, NULL},
+};
+
+#define T5_ATTENTION                                                                               \
+    {"attn_norm.weight", "layer.0.layer_norm.weight"},                                             \
+        {"attn_q.weight", "layer.0.SelfAttention.q.weight"},                                       \
+        {"attn_k.weight", "layer.0.SelfAttention.k.weight"},                                       \
+        {"attn_v.weight", "layer.0.SelfAttention.v.weight"},                                       \
+        {"attn_o.weight", "layer.0.SelfAttention.o.weight"},                                       \
+    {                                                                                              \
+        "attn_rel_b.weight", "layer.0.SelfAttention.relative_attention_bias.weight"                \
+    }
+#define T5_CROSS                                                                                   \
+    {"cross_attn_norm.weight", "layer.1.layer_norm.weight"},                                       \
+        {"cross_attn_q.weight", "layer.1.EncDecAttention.q.weight"},                               \
+        {"cross_attn_k.weight", "layer.1.EncDecAttention.k.weight"},                               \
+        {"cross_attn_v.weight", "layer.1.EncDecAttention.v.weight"},                               \
+        {"cross_attn_o.weight", "layer.1.EncDecAttention.o.weight"},                               \
+    {                                                                                              \
+        "cross_attn_rel_b.weight", "layer.1.EncDecAttention.relative_attention_bias.weight"        \
+    }
+#define T5_MLP(layer, up)                                                                          \
+    {"ffn_norm.weight", layer ".layer_norm.weight"},                                               \
+        {"ffn_gate.weight", layer ".DenseReluDense.wi_0.weight"},                                  \
+        {"ffn_up.weight", layer ".DenseReluDense." up ".weight"},                                  \
+    {                                                                                              \
+        "ffn_down.weight", layer ".DenseReluDense.wo.weight"                                       \
+    }
+
+static const char *const T5_PLAIN_ENCODER[][2] = {
+    T5_ATTENTION, T5_MLP("layer.1", "wi"), {NULL, NULL}};
+static const char *const T5_PLAIN[][2] = {
+    T5_ATTENTION, T5_CROSS, T5_MLP("layer.2", "wi"), {NULL, NULL}};
+static const char *const T5_GATED_ENCODER[][2] = {
+    T5_ATTENTION, T5_MLP("layer.1", "wi_1"), {NULL, NULL}};
+static const char *const T5_GATED[][2] = {
+    T5_ATTENTION, T5_CROSS, T5_MLP("layer.2", "wi_1"), {NULL, NULL}};
+
 /* ---- architectures ---- */
+
+#define T5_ROW(class_name, type, layer_names, names_of_encoder)                                    \
+    .name = "t5", .class = class_name, .model_type = type, .names = layer_names, .ends = T5_ENDS,  \
+    .layers = "decoder.block.", .encoder_layers = "encoder.block.",                                \
+    .encoder_names = names_of_encoder, .has_own_names = true
 
 static const struct gguf_architecture ARCHITECTURES[] = {
     {.name = "llama", .class = "LlamaForCausalLM", .model_type = "llama", .is_interleaved = true},
@@ -313,11 +364,16 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .has_own_names = true,
      .qkv_is_plain = true,
      .has_layer_norm = true},
+    {T5_ROW("UMT5ForConditionalGeneration", "umt5", T5_GATED, T5_GATED_ENCODER),
+     .needs = "enc.blk.1.attn_rel_b.weight"},
+    {T5_ROW("T5ForConditionalGeneration", "t5", T5_GATED, T5_GATED_ENCODER),
+     .needs = "enc.blk.0.ffn_gate.weight"},
+    {T5_ROW("T5ForConditionalGeneration", "t5", T5_PLAIN, T5_PLAIN_ENCODER)},
 };
 
 #define SUPPORTED                                                                                  \
     "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma4, phi3, granite, "      \
-    "olmo2, gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon and mpt"
+    "olmo2, gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon, mpt and t5"
 
 /* Whether the file's experts are chosen as the row says. */
 static enum status has_gating(const struct gguf_file *file,
@@ -342,6 +398,9 @@ enum status gguf_architecture_find(const struct gguf_file *file,
     TRY(gguf_text(file, "general.architecture", &name, error));
     if (!name.bytes)
         return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
+    if (gguf_text_is(name, "t5encoder"))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "general.architecture is \"t5encoder\": an encoder alone has no replies");
     for (size_t i = 0; i < COUNT(ARCHITECTURES); i++) {
         const struct gguf_architecture *architecture = &ARCHITECTURES[i];
         bool is_gated;
@@ -389,29 +448,49 @@ static const char *find_name(const char *const (*names)[2], const char *own)
     return NULL;
 }
 
+/* What a name has behind the number of its layer; NULL: it is of no layer, or of another part. */
+static const char *behind_layer(const char *own, const char *part, unsigned *layer_out)
+{
+    char digits[8];
+    const size_t n = strlen(part);
+    if (strncmp(own, part, n) != 0)
+        return NULL;
+    const size_t n_digits = strspn(own + n, "0123456789");
+    if (n_digits == 0 || n_digits > 6 || own[n + n_digits] != '.')
+        return NULL;
+    snprintf(digits, sizeof digits, "%.*s", (int)n_digits, own + n);
+    *layer_out = (unsigned)strtoul(digits, NULL, 10);
+    return own + n + n_digits + 1;
+}
+
 void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
                             uint32_t expert, char *name_out, size_t name_max)
 {
     char own[GGUF_NAME_MAX + 1];
-    unsigned layer;
-    int used = 0;
+    unsigned layer = 0;
+    const bool has_encoder = architecture->encoder_layers;
     snprintf(own, sizeof own, "%.*s", (int)name.n, name.bytes);
     name_out[0] = '\0';
     const char *end = find_name(architecture->ends ? architecture->ends : LLAMA_ENDS, own);
     if (end)
         snprintf(name_out, name_max, "%s", end);
-    if (sscanf(own, "blk.%6u.%n", &layer, &used) != 1 || used == 0)
+    const char *rest = behind_layer(own, has_encoder ? "dec.blk." : "blk.", &layer);
+    const char *of_encoder = has_encoder ? behind_layer(own, "enc.blk.", &layer) : NULL;
+    if (!rest && !of_encoder)
         return;
-    const char *found = find_name(architecture->names, own + used);
+    const char *found = of_encoder ? find_name(architecture->encoder_names, of_encoder)
+                                   : find_name(architecture->names, rest);
     if (!found && !architecture->has_own_names)
-        found = find_name(LAYER_NAMES, own + used);
+        found = find_name(LAYER_NAMES, rest);
     if (!found)
         return;
     if (gguf_architecture_is_gate_up(name)) {
         found = expert % 2 == 0 ? found : find_name(architecture->names, "ffn_up_exps.weight");
         expert /= 2;
     }
-    const char *layers = architecture->layers ? architecture->layers : "model.layers.";
+    const char *layers = of_encoder             ? architecture->encoder_layers
+                         : architecture->layers ? architecture->layers
+                                                : "model.layers.";
     const char *number = strstr(found, "%u");
     if (number)
         snprintf(name_out, name_max, "%s%u.%.*s%u%s", layers, layer, (int)(number - found), found,

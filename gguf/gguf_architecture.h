@@ -18,6 +18,8 @@ struct gguf_architecture {
     const char *const (
         *ends)[2];      /* names of the tensors that are of no layer, all of them; NULL: Llama's */
     const char *layers; /* what names of a layer's tensors begin with; NULL: model.layers. */
+    const char *encoder_layers; /* likewise, of the encoder, whose names are these; NULL: none */
+    const char *const (*encoder_names)[2];
     const char
         *needs; /* a row of several with one name is that of files with this tensor; NULL: of all */
     const char *epsilon; /* the word for a layer norm's; NULL: layer_norm_eps */

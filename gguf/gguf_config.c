@@ -1,6 +1,7 @@
 #include "gguf/gguf_config.h"
 
 #include "gguf/gguf_architecture.h"
+#include "gguf/gguf_encoder.h"
 #include "gguf/gguf_gemma4.h"
 
 #include <inttypes.h>
@@ -545,6 +546,10 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     TRY(gguf_architecture_find(file, &architecture, error));
     json_object_set_new(config, "architectures", json_pack("[s]", architecture->class));
     json_object_set_new(config, "model_type", json_string(architecture->model_type));
+    if (architecture->encoder_layers) {
+        TRY(gguf_encoder_add(file, architecture, config, error));
+        return add_tokens(file, config, error);
+    }
     TRY(add_numbers(file, architecture, config, error));
     if (architecture->is_unequal) {
         TRY(gguf_gemma4_add(file, config, error));

@@ -1,5 +1,6 @@
 #include "gguf/gguf_tokenizer.h"
 
+#include "gguf/gguf_pieces.h"
 #include "tokenizer/files/document.h"
 #include "tokenizer/files/scored_merges.h"
 
@@ -150,7 +151,7 @@ static enum status find_kind(struct vocabulary *vocabulary)
     if (gguf_text_is(model, "gpt2"))
         return find_splitting(vocabulary);
     return error_set(vocabulary->error, STATUS_UNSUPPORTED,
-                     "tokenizer.ggml.model is \"%.*s\", supported are gpt2, llama and gemma4",
+                     "tokenizer.ggml.model is \"%.*s\", supported are gpt2, llama, gemma4 and t5",
                      (int)(model.n < 60 ? model.n : 60), model.bytes);
 }
 
@@ -383,32 +384,6 @@ static enum status fill(const struct vocabulary *vocabulary, json_t *root)
     return model ? fill_model(vocabulary, model) : STATUS_NO_MEMORY;
 }
 
-enum status gguf_tokenizer_make(const struct gguf_file *file, json_t **root_out,
-                                struct error *error)
-{
-    struct vocabulary vocabulary = {.file = file, .error = error};
-    json_t *root = json_object();
-    enum status status = root ? read_vocabulary(&vocabulary) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
-        status = fill(&vocabulary, root);
-    free(vocabulary.texts);
-    if (status != STATUS_OK) {
-        json_decref(root);
-        return status;
-    }
-    *root_out = root;
-    return STATUS_OK;
-}
-
-/* ---- tokenizer_config.json ---- */
-
-static void name_token(const struct vocabulary *vocabulary, const char *key, uint64_t id,
-                       json_t *root)
-{
-    if (id != UINT64_MAX)
-        json_object_set_new(root, key, text_json(vocabulary->texts[id]));
-}
-
 /* The default one, and those with names. */
 static enum status add_templates(const struct gguf_file *file, json_t *root, struct error *error)
 {
@@ -437,10 +412,59 @@ static enum status add_templates(const struct gguf_file *file, json_t *root, str
     return status;
 }
 
+/* One of the two documents of a tokenizer of pieces. */
+static enum status make_of_pieces(const struct gguf_file *file, bool is_config, json_t **root_out,
+                                  struct error *error)
+{
+    json_t *tokenizer = NULL, *config = NULL;
+    TRY(gguf_pieces_make(file, &tokenizer, &config, error));
+    json_t *root = json_incref(is_config ? config : tokenizer);
+    json_decref(tokenizer);
+    json_decref(config);
+    enum status status = root ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK && is_config)
+        status = add_templates(file, root, error);
+    if (status == STATUS_OK)
+        *root_out = root;
+    else
+        json_decref(root);
+    return status;
+}
+
+enum status gguf_tokenizer_make(const struct gguf_file *file, json_t **root_out,
+                                struct error *error)
+{
+    struct vocabulary vocabulary = {.file = file, .error = error};
+    if (gguf_pieces_are_in(file))
+        return make_of_pieces(file, false, root_out, error);
+    json_t *root = json_object();
+    enum status status = root ? read_vocabulary(&vocabulary) : STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = fill(&vocabulary, root);
+    free(vocabulary.texts);
+    if (status != STATUS_OK) {
+        json_decref(root);
+        return status;
+    }
+    *root_out = root;
+    return STATUS_OK;
+}
+
+/* ---- tokenizer_config.json ---- */
+
+static void name_token(const struct vocabulary *vocabulary, const char *key, uint64_t id,
+                       json_t *root)
+{
+    if (id != UINT64_MAX)
+        json_object_set_new(root, key, text_json(vocabulary->texts[id]));
+}
+
 enum status gguf_tokenizer_config_make(const struct gguf_file *file, json_t **root_out,
                                        struct error *error)
 {
     struct vocabulary vocabulary = {.file = file, .error = error};
+    if (gguf_pieces_are_in(file))
+        return make_of_pieces(file, true, root_out, error);
     json_t *root = json_object();
     enum status status = root ? read_vocabulary(&vocabulary) : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {

@@ -4,6 +4,7 @@
  *     tokenizer.ggml.model   gpt2: BPE over bytes, split as tokenizer.ggml.pre says
  *                            llama: BPE over characters as SentencePiece has it; merges follow from the scores
  *                            gemma4: the same, with the merges of the file
+ *                            t5: Unigram as SentencePiece has it (gguf_pieces.h)
  *
  * A kind or a way to split that is not in the tables is refused by name.
  *

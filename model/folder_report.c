@@ -38,6 +38,9 @@ static void add_key(json_t *report, enum key_file file, const char *own_keys, co
     case KEY_REFUSED:
         json_object_set(json_object_get(report, "refused"), key, value);
         return;
+    case KEY_NOT_DONE:
+        json_object_set(json_object_get(report, "not_done"), key, value);
+        return;
     case KEY_UNKNOWN:
         json_array_append_new(json_object_get(report, "unknown"), json_string(key));
         return;
@@ -87,7 +90,8 @@ static json_t *report_of_keys(enum key_file file, const json_t *root, const char
     struct error ignored = {""};
     const struct json_fields fields = {root, CONFIG, &ignored};
     struct json_fields text = fields;
-    json_t *report = json_pack("{s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "refused", "unknown");
+    json_t *report = json_pack("{s:{}, s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "not_done",
+                               "refused", "unknown");
     if (file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) {
         if (family_text_fields(&fields, &text) != STATUS_OK)
             text = fields;
@@ -325,6 +329,7 @@ static void print_file(FILE *out, const char *name, const json_t *file)
         print_names(out, heading, why, names);
         heading = "";
     }
+    print_values(out, "not done", json_object_get(file, "not_done"));
     print_values(out, "refused", json_object_get(file, "refused"));
     print_names(out, "unknown", "", json_object_get(file, "unknown"));
 }

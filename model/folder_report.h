@@ -1,9 +1,10 @@
 /*
- * folder_report - reports which keys of a model folder's configuration are used, ignored, refused
+ * folder_report - reports which keys of a model folder's configuration are used, ignored, not done, refused
  * and unknown.
  *
  *     {"files": {"config.json": {"used":    {KEY: VALUE, ...},
  *                                "ignored": {WHY: [KEY, ...], ...},
+ *                                "not_done": {KEY: VALUE, ...},
  *                                "refused": {KEY: VALUE, ...},
  *                                "unknown": [KEY, ...]},
  *                ...                          null: the file is not there

@@ -425,7 +425,7 @@ static enum status load(struct model *model, const char *folder,
         options = &DEFAULTS;
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
-    TRY(model_config_read(folder, &model->config, error));
+    TRY(model_config_read(folder, options->is_quiet, &model->config, error));
     TRY(attention_windows_set(options->attention_window, options->force_window, &model->config,
                               error));
     choose_rope(&model->config, options->context_tokens, options->is_quiet);

@@ -399,7 +399,7 @@ static enum status read_around(const struct json_fields *text, const struct json
     return read_eos(whole, config);
 }
 
-static enum status read_config(const struct json_fields *whole, bool is_alone,
+static enum status read_config(const struct json_fields *whole, bool is_alone, bool is_quiet,
                                struct model_config *config)
 {
     struct json_fields text;
@@ -416,7 +416,7 @@ static enum status read_config(const struct json_fields *whole, bool is_alone,
                          "config.json: quantization_config: quant_method is mxfp4, which is "
                          "supported for gpt_oss alone");
     TRY(config_keys_check(is_alone ? KEYS_CONFIG_ALONE : KEYS_CONFIG, family_of(config)->own_keys,
-                          fields));
+                          fields, is_quiet));
     TRY(read_sizes(fields, config));
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
@@ -427,21 +427,22 @@ static enum status read_config(const struct json_fields *whole, bool is_alone,
     return config->is_text_of_more ? read_around(fields, whole, config) : STATUS_OK;
 }
 
-enum status model_config_parse(const char *config_json, size_t config_bytes,
-                               const char *generation_json, size_t generation_bytes,
-                               struct model_config *config_out, struct error *error)
+static enum status parse(const char *config_json, size_t config_bytes, const char *generation_json,
+                         size_t generation_bytes, bool is_quiet, struct model_config *config_out,
+                         struct error *error)
 {
     struct model_config config = {0};
     struct json_fields fields = {.file = CONFIG_FILE, .error = error};
     json_t *root;
     TRY(json_fields_parse(config_json, config_bytes, CONFIG_FILE, &root, error));
     fields.object = root;
-    enum status status = read_config(&fields, !generation_json, &config);
+    enum status status = read_config(&fields, !generation_json, is_quiet, &config);
     json_decref(root);
     if (status == STATUS_OK && generation_json) {
         TRY(json_fields_parse(generation_json, generation_bytes, GENERATION_FILE, &root, error));
         fields = (struct json_fields){root, GENERATION_FILE, error};
-        status = config_keys_check(KEYS_GENERATION, family_of(&config)->generation_keys, &fields);
+        status = config_keys_check(KEYS_GENERATION, family_of(&config)->generation_keys, &fields,
+                                   is_quiet);
         if (status == STATUS_OK)
             status = read_eos(&fields, &config);
         if (status == STATUS_OK)
@@ -455,6 +456,14 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
     return status;
 }
 
+enum status model_config_parse(const char *config_json, size_t config_bytes,
+                               const char *generation_json, size_t generation_bytes,
+                               struct model_config *config_out, struct error *error)
+{
+    return parse(config_json, config_bytes, generation_json, generation_bytes, false, config_out,
+                 error);
+}
+
 /* Adds the reason why the file is missing, if the folder shows one. */
 static enum status explain(const char *folder, enum status status, struct error *error)
 {
@@ -464,7 +473,7 @@ static enum status explain(const char *folder, enum status status, struct error 
     return error_set(error, STATUS_UNSUPPORTED, "%.100s has no %s%s", folder, CONFIG_FILE, advice);
 }
 
-enum status model_config_read(const char *folder, struct model_config *config_out,
+enum status model_config_read(const char *folder, bool is_quiet, struct model_config *config_out,
                               struct error *error)
 {
     struct mapped_file config = {0}, generation = {0};
@@ -477,10 +486,9 @@ enum status model_config_read(const char *folder, struct model_config *config_ou
     if (status == STATUS_NOT_FOUND)
         error_write(error, "%s", ""); /* the file is optional */
     if (has_generation || status == STATUS_NOT_FOUND)
-        status = model_config_parse(
-            (const char *)config.data, config.bytes,
-            has_generation && !generation.data ? "" : (const char *)generation.data,
-            generation.bytes, config_out, error);
+        status = parse((const char *)config.data, config.bytes,
+                       has_generation && !generation.data ? "" : (const char *)generation.data,
+                       generation.bytes, is_quiet, config_out, error);
     mapped_file_close(&generation);
     mapped_file_close(&config);
     return status;

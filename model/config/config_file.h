@@ -17,10 +17,10 @@
 #define CONFIG_JSON_BYTES_MAX (1u << 20)
 
 /* Reads folder/config.json, and folder/generation_config.json if there is one. The error sentence names file
- * and key.
+ * and key. is_quiet: keys that are not computed are not logged.
  * NOT_FOUND, IO_FAILED; CORRUPT: malformed, missing or contradictory; UNSUPPORTED: kvferry cannot run it. */
-MUST_CHECK enum status model_config_read(const char *folder, struct model_config *config_out,
-                                         struct error *error);
+MUST_CHECK enum status model_config_read(const char *folder, bool is_quiet,
+                                         struct model_config *config_out, struct error *error);
 
 /* The same from memory; generation_json may be NULL. */
 MUST_CHECK enum status model_config_parse(const char *config_json, size_t config_bytes,

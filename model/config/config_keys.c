@@ -9,7 +9,7 @@
 /* Keys with the same verdict, separated by spaces. */
 struct key_group {
     enum key_verdict verdict;
-    const char *text; /* ignored: why; refused: the neutral value in JSON, or NULL */
+    const char *text; /* ignored: why; refused, not done: the neutral value in JSON, or NULL */
     const char *keys;
 };
 
@@ -40,7 +40,8 @@ static const struct key_group CONFIG_KEYS[] = {
      "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha dropout "
      "layerdrop activation_dropout "
      "encoder_layerdrop decoder_layerdrop classif_dropout dropout_rate initializer_factor "
-     "init_std emb_pdrop skip_bias_add skip_bias_add_qkv aux_loss_alpha seq_aux"},
+     "init_std student_encoder_layers student_decoder_layers replacing_rate save_step "
+     "emb_pdrop skip_bias_add skip_bias_add_qkv aux_loss_alpha seq_aux"},
     {KEY_IGNORED, RUNNING,
      "attn_implementation experts_implementation _attn_implementation "
      "_attn_implementation_autoset _attn_implementation_internal _experts_implementation "
@@ -59,7 +60,7 @@ static const struct key_group CONFIG_KEYS[] = {
      "order_of_interleaved_layers position_embedding_type n_ctx rotary ep_size n_positions "
      "output_past scalable_attention"},
     {KEY_IGNORED, TASKS,
-     "finetuning_task task_specific_params id2label label2id num_labels problem_type "
+     "finetuning_task _num_labels task_specific_params id2label label2id num_labels problem_type "
      "summary_type summary_use_proj summary_activation summary_proj_to_labels "
      "summary_first_dropout"},
     {KEY_IGNORED, "of layers that predict further tokens, which are not computed",
@@ -106,18 +107,18 @@ static const struct key_group GENERATION_KEYS[] = {
      "num_assistant_tokens_schedule prompt_lookup_num_tokens max_matching_ngram_size "
      "speculation_type use_mtp"},
     {KEY_IGNORED, LIMITS, "max_length max_new_tokens max_time"},
-    {KEY_IGNORED, "beams alone", "early_stopping length_penalty diversity_penalty"},
+    {KEY_NOT_DONE, "false", "early_stopping"},
+    {KEY_NOT_DONE, "0",
+     "no_repeat_ngram_size encoder_no_repeat_ngram_size min_length min_new_tokens "
+     "diversity_penalty"},
+    {KEY_NOT_DONE, "1", "num_beams num_beam_groups num_return_sequences length_penalty"},
     {KEY_REFUSED, NULL,
      "penalty_alpha dola_layers top_h bad_words_ids force_words_ids constraints "
      "forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens "
      "begin_suppress_tokens sequence_bias exponential_decay_length_penalty watermarking_config "
      "token_healing stop_strings cache_implementation"},
-    {KEY_REFUSED, "0",
-     "epsilon_cutoff eta_cutoff no_repeat_ngram_size encoder_no_repeat_ngram_size min_length "
-     "min_new_tokens"},
-    {KEY_REFUSED, "1",
-     "num_beams num_beam_groups num_return_sequences typical_p encoder_repetition_penalty "
-     "guidance_scale"},
+    {KEY_REFUSED, "0", "epsilon_cutoff eta_cutoff"},
+    {KEY_REFUSED, "1", "typical_p encoder_repetition_penalty guidance_scale"},
     {0},
 };
 
@@ -141,7 +142,8 @@ static const struct key_group TOKENIZER_KEYS[] = {
      "model_max_length max_len padding_side truncation_side padding truncation max_length stride "
      "truncation_strategy pad_to_multiple_of pad_to_max_length pad_token_type_id "
      "tokenizer_padding tokenizer_truncation max_target_length model_input_names post_processor "
-     "vocab vocab_size merges unk_id legacy sp_model_kwargs spaces_between_special_tokens errors "
+     "vocab vocab_size merges unk_id legacy extra_ids sp_model_kwargs "
+     "spaces_between_special_tokens errors "
      "clean_up_tokenization_spaces do_lower_case strip_accents normalized "
      "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output remove_space "
      "keep_accents tokenize_chinese_chars trim_offsets verbose src_lang tgt_lang "
@@ -249,7 +251,8 @@ enum key_verdict config_key_judge(enum key_file file, const char *own_keys, cons
         return KEY_USED;
     if (!group)
         return KEY_UNKNOWN;
-    if (group->verdict == KEY_REFUSED && is_neutral(key, value, group->text)) {
+    if ((group->verdict == KEY_REFUSED || group->verdict == KEY_NOT_DONE) &&
+        is_neutral(key, value, group->text)) {
         *why_out = "neutral values of what is not computed here";
         return KEY_IGNORED;
     }
@@ -276,19 +279,53 @@ static enum status refuse(const struct json_fields *fields, const char *key, con
     return status;
 }
 
-/* Appends ", key"; a full list ends in "...". */
-static void list_append(char *list, size_t list_max, const char *key)
+/* Whether a key that is not done has a value that Transformers takes. */
+static enum status check_not_done(const struct json_fields *fields, const char *key,
+                                  const json_t *value)
+{
+    double real = 0;
+    uint32_t whole = 0;
+    const char *words = "";
+    if (strcmp(key, "early_stopping") == 0 && !json_is_string(value)) {
+        bool is_early = false;
+        return json_fields_bool(fields, key, &is_early);
+    }
+    if (strcmp(key, "early_stopping") == 0) {
+        TRY(json_fields_string(fields, key, &words));
+        return strcmp(words, "never") == 0
+                   ? STATUS_OK
+                   : error_set(fields->error, STATUS_CORRUPT,
+                               "%s: %s is \"%.40s\", expected true, false or \"never\"",
+                               fields->file, key, words);
+    }
+    if (has_word("length_penalty diversity_penalty", key))
+        return json_fields_real(fields, key, -1e6, 1e6, &real);
+    return json_fields_u32(fields, key, strncmp(key, "num_", 4) == 0 ? 1 : 0, UINT32_MAX, &whole);
+}
+
+/* Appends ", key" and, unless it is NULL, a value; a full list ends in "...". */
+static void list_append(char *list, size_t list_max, const char *key, const json_t *value)
 {
     size_t length = strlen(list);
-    int wanted = snprintf(list + length, list_max - length, "%s%.40s", length ? ", " : "", key);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6)) : NULL;
+    int wanted = snprintf(list + length, list_max - length, "%s%.40s%s%.40s", length ? ", " : "",
+                          key, text ? " " : "", text ? text : "");
     if (wanted >= 0 && length + (size_t)wanted >= list_max)
         memcpy(list + list_max - 4, "...", 4);
+    free(text);
+}
+
+/* list: of keys; "": nothing to say. */
+static void tell(const struct json_fields *fields, const char *event, const char *list)
+{
+    if (list[0])
+        log_event(LOG_WARN, NULL, event, LOG_TEXT("file", fields->file), LOG_TEXT("keys", list));
 }
 
 enum status config_keys_check(enum key_file file, const char *own_keys,
-                              const struct json_fields *fields)
+                              const struct json_fields *fields, bool is_quiet)
 {
-    char unknown[256] = "";
+    char unknown[256] = "", not_done[512] = "";
     const char *key, *why;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->object, key, value)
@@ -296,11 +333,17 @@ enum status config_keys_check(enum key_file file, const char *own_keys,
         enum key_verdict verdict = config_key_judge(file, own_keys, key, value, &why);
         if (verdict == KEY_REFUSED)
             return refuse(fields, key, value);
+        if (verdict == KEY_NOT_DONE) {
+            TRY(check_not_done(fields, key, value));
+            list_append(not_done, sizeof not_done, key, value);
+        }
         if (verdict == KEY_UNKNOWN)
-            list_append(unknown, sizeof unknown, key);
+            list_append(unknown, sizeof unknown, key, NULL);
     }
-    if (unknown[0])
-        log_event(LOG_WARN, NULL, "unknown keys ignored", LOG_TEXT("file", fields->file),
-                  LOG_TEXT("keys", unknown));
+    if (is_quiet)
+        return STATUS_OK;
+    tell(fields, "the model's files ask for what is not done: replies are greedy or drawn",
+         not_done);
+    tell(fields, "unknown keys ignored", unknown);
     return STATUS_OK;
 }

@@ -2,9 +2,8 @@
 
 #include <math.h>
 
-/* One id, or a list of one. Absent and null: stays as it is. */
-static enum status read_id(const struct json_fields *fields, const struct model_config *config,
-                           const char *key, uint32_t *id)
+enum status encoder_read_id(const struct json_fields *fields, const struct model_config *config,
+                            const char *key, uint32_t *id)
 {
     const json_t *value = json_fields_get(fields, key);
     if (!value)
@@ -29,10 +28,10 @@ enum status encoder_read_ids(const struct json_fields *fields, struct model_conf
     if (encoder->n_layers == 0)
         return STATUS_OK;
     if (encoder->start_id == TOKEN_NONE)
-        TRY(read_id(fields, config, "bos_token_id", &encoder->start_id));
-    TRY(read_id(fields, config, "decoder_start_token_id", &encoder->start_id));
-    TRY(read_id(fields, config, "forced_bos_token_id", &encoder->forced_first_id));
-    return read_id(fields, config, "forced_eos_token_id", &encoder->forced_last_id);
+        TRY(encoder_read_id(fields, config, "bos_token_id", &encoder->start_id));
+    TRY(encoder_read_id(fields, config, "decoder_start_token_id", &encoder->start_id));
+    TRY(encoder_read_id(fields, config, "forced_bos_token_id", &encoder->forced_first_id));
+    return encoder_read_id(fields, config, "forced_eos_token_id", &encoder->forced_last_id);
 }
 
 enum status encoder_read_generation(const struct json_fields *fields, struct model_config *config)

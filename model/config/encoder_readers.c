@@ -156,6 +156,27 @@ static enum status check_old_keys(const struct json_fields *fields, bool is_befo
                      "%s: extra_pos_embeddings is %u, only 2 is supported", fields->file, offset);
 }
 
+/* The first files have this in place of forced_bos_token_id: bos_token_id, which is 0 in the class, begins each reply. */
+static enum status read_force_bos(const struct json_fields *fields, struct model_config *config)
+{
+    struct encoder_shape *encoder = &config->encoder;
+    bool is_forced = false;
+    TRY(json_fields_bool(fields, "force_bos_token_to_be_generated", &is_forced));
+    if (!is_forced || encoder->forced_first_id != TOKEN_NONE)
+        return STATUS_OK;
+    encoder->forced_first_id = 0;
+    return encoder_read_id(fields, config, "bos_token_id", &encoder->forced_first_id);
+}
+
+/* start: as in set_default_ids. */
+static enum status read_bart_ids(const struct json_fields *fields, uint32_t start,
+                                 struct model_config *config)
+{
+    set_default_ids(config, start);
+    TRY(encoder_read_ids(fields, config));
+    return read_force_bos(fields, config);
+}
+
 static enum status read_bart(const struct json_fields *fields, bool is_before,
                              struct model_config *config)
 {
@@ -178,13 +199,11 @@ static enum status read_bart(const struct json_fields *fields, bool is_before,
 enum status family_read_bart(const struct json_fields *fields, struct model_config *config)
 {
     TRY(read_bart(fields, false, config));
-    set_default_ids(config, 2);
-    return encoder_read_ids(fields, config);
+    return read_bart_ids(fields, 2, config);
 }
 
 enum status family_read_mbart(const struct json_fields *fields, struct model_config *config)
 {
     TRY(read_bart(fields, true, config));
-    set_default_ids(config, TOKEN_NONE);
-    return encoder_read_ids(fields, config);
+    return read_bart_ids(fields, TOKEN_NONE, config);
 }

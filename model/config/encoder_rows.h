@@ -23,7 +23,7 @@
     "d_model decoder_layers decoder_attention_heads decoder_ffn_dim encoder_layers "               \
     "encoder_attention_heads encoder_ffn_dim activation_function scale_embedding "                 \
     "normalize_before normalize_embedding add_final_layer_norm add_bias_logits "                   \
-    "static_position_embeddings extra_pos_embeddings"
+    "static_position_embeddings extra_pos_embeddings force_bos_token_to_be_generated"
 
 /* Distances have no end: so many positions are served, whatever n_positions says, which Transformers does not read, either. */
 #define T5_TOKENS 16384

@@ -56,6 +56,13 @@ static enum status check(const struct source *source, const struct generation_de
                      json_number_value(json_object_get(source->root, fault.field)), fault.wanted);
 }
 
+/* What asks for beams without drawing gets the greedy reply, which is the one of one beam. */
+static bool is_greedy(const struct source *source, const json_t *do_sample)
+{
+    const json_t *beams = json_object_get(source->root, "num_beams");
+    return json_is_false(do_sample) || (!json_is_true(do_sample) && json_number_value(beams) > 1);
+}
+
 static enum status read_all(const struct source *source, struct generation_defaults *defaults_out)
 {
     double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
@@ -79,7 +86,7 @@ static enum status read_all(const struct source *source, struct generation_defau
         .repetition_penalty = (float)repetition_penalty,
     };
     TRY(check(source, &defaults));
-    if (json_is_false(do_sample))
+    if (is_greedy(source, do_sample))
         defaults.temperature = 0;
     *defaults_out = defaults;
     return STATUS_OK;

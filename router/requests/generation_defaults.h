@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 struct generation_defaults {
-    float temperature;        /* 1; 0 when the file says do_sample: false */
+    float
+        temperature; /* 1; 0 when the file says do_sample: false, or num_beams and not do_sample: true */
     uint32_t top_k;           /* 0: all */
     float top_p;              /* 1 */
     float min_p;              /* 0 */

@@ -206,19 +206,21 @@ static void take_model(const char *folder)
 }
 
 /* n_contexts 0: one process. */
-static void expect_golden(const char *name, const struct golden *golden, uint32_t n_contexts)
+static void start_f32(struct cluster *cluster, const char *model, uint32_t n_contexts)
 {
     static const char *const FLAGS[] = {"--kv-dtype", "f32", NULL};
     static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", NULL};
-    char model[300];
-    struct cluster cluster;
-    snprintf(model, sizeof model, "%s", in_folder("model"));
-    cluster_start(&cluster, &(struct cluster_options){.model = model,
-                                                      .n_contexts = n_contexts,
-                                                      .n_generations = 1,
-                                                      .both = FLAGS,
-                                                      .generation = GENERATION});
-    struct client *client = client_create(cluster.router.grpc);
+    cluster_start(cluster, &(struct cluster_options){.model = model,
+                                                     .n_contexts = n_contexts,
+                                                     .n_generations = 1,
+                                                     .both = FLAGS,
+                                                     .generation = GENERATION});
+}
+
+static void expect_greedy(const char *name, const struct golden *golden,
+                          const struct cluster *cluster, uint32_t n_contexts)
+{
+    struct client *client = client_create(cluster->router.grpc);
     struct generation *generation = malloc(sizeof *generation);
     for (size_t i = 0; i < N_GOLDEN; i++) {
         *generation = (struct generation){.tokens = golden->source[i],
@@ -235,6 +237,61 @@ static void expect_golden(const char *name, const struct golden *golden, uint32_
     }
     free(generation);
     client_destroy(client);
+}
+
+static void start_copy(struct cluster *cluster, uint32_t n_contexts)
+{
+    char model[300];
+    snprintf(model, sizeof model, "%s", in_folder("model"));
+    start_f32(cluster, model, n_contexts);
+}
+
+static void expect_golden(const char *name, const struct golden *golden, uint32_t n_contexts)
+{
+    struct cluster cluster;
+    start_copy(&cluster, n_contexts);
+    expect_greedy(name, golden, &cluster, n_contexts);
+    cluster_stop(&cluster);
+}
+
+#define BART KVFERRY_SOURCE_DIR "/tests/golden/encoders/bart"
+
+/* As old files of published models ask for them; the replies are those without. */
+static void ask_for_beams(void)
+{
+    json_error_t error;
+    json_t *config = json_load_file(in_folder("model/config.json"), 0, &error);
+    cr_assert_not_null(config, "%s", error.text);
+    json_t *asked = json_pack("{s:i, s:f, s:i, s:i, s:b, s:{s:{s:i}}}", "num_beams", 4,
+                              "length_penalty", 2.0, "no_repeat_ngram_size", 3, "min_length", 56,
+                              "early_stopping", 1, "task_specific_params", "summarization",
+                              "num_beams", 6);
+    cr_assert_not_null(asked);
+    json_object_update(config, asked);
+    cr_assert_eq(json_dump_file(config, in_folder("model/config.json"), 0), 0);
+    json_decref(asked);
+    json_decref(config);
+}
+
+Test(encoder, a_model_whose_files_ask_for_beams_serves_and_says_so_once)
+{
+    static const char TOLD[] = "the model's files ask for what is not done";
+    static const char *const KEYS[] = {"num_beams 4", "length_penalty 2.0",
+                                       "no_repeat_ngram_size 3", "min_length 56",
+                                       "early_stopping true"};
+    struct golden golden;
+    struct cluster cluster;
+    model_copy_make();
+    take_model(BART);
+    ask_for_beams();
+    read_golden(BART, &golden);
+    start_copy(&cluster, 1);
+    expect_greedy("bart", &golden, &cluster, 1);
+    cr_expect_eq(child_log_count(&cluster.contexts[0], TOLD), 1);
+    cr_expect_eq(child_log_count(&cluster.generations[0], TOLD), 1);
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        cr_expect(child_log_has(&cluster.generations[0], KEYS[i]), "no %s", KEYS[i]);
+    cr_expect_not(child_log_has(&cluster.generations[0], "num_beams 6"));
     cluster_stop(&cluster);
 }
 
@@ -252,6 +309,23 @@ Test(encoder, replies_are_those_of_generate)
         take_model(folder);
         expect_golden(MODELS[i], &golden, 0);
         expect_golden(MODELS[i], &golden, 1);
+    }
+}
+
+/* The file alone, its tokenizer too, has the replies of the folder that it was made of. */
+Test(encoder, replies_of_gguf_files_are_those_of_the_folder)
+{
+    static const char *const MODELS[] = {"t5_far", "t5_far_gated", "umt5_far"};
+    for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++) {
+        struct golden golden;
+        struct cluster cluster;
+        char folder[256], file[256];
+        snprintf(folder, sizeof folder, KVFERRY_SOURCE_DIR "/tests/golden/encoders/%s", MODELS[i]);
+        snprintf(file, sizeof file, KVFERRY_SOURCE_DIR "/tests/golden/gguf/%s.gguf", MODELS[i]);
+        read_golden(folder, &golden);
+        start_f32(&cluster, file, 1);
+        expect_greedy(MODELS[i], &golden, &cluster, 1);
+        cluster_stop(&cluster);
     }
 }
 
@@ -275,4 +349,7 @@ Test(encoder, what_does_not_fit_is_refused_by_name)
                     "max_context_tokens is 20000; the model supports 16384");
     RUN("gen-worker", model, "--dry-run");
     EXPECT_OK();
+    RUN("check-model", KVFERRY_SOURCE_DIR "/tests/golden/gguf/t5_blocks.gguf");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "\ngood\n");
 }

@@ -94,6 +94,8 @@ struct totals {
         recomputed, pauses, tokens_again, scored;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t texts, texts_found, texts_crossed;       /* of an encoder, whole */
+    uint64_t texts_narrow, texts_of_bart;             /* crossed with 8 bits; of those of BART */
+    uint64_t forced_last;                             /* replies that ended with such a token */
     uint64_t local_prompts;                           /* in a crowd */
     uint64_t replies_dropping, crossed_short, narrow; /* with sinks */
     uint64_t watch_stored, watch_told, watch_removed, watch_snapshots;

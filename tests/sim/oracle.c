@@ -29,6 +29,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_5_t5", /* three of four have recurrent state */
     KVFERRY_SOURCE_DIR "/tests/golden/models/gemma4_t5_k_is_v", /* six, with other heads */
     KVFERRY_SOURCE_DIR "/tests/golden/encoders/t5_v1_1",
+    KVFERRY_SOURCE_DIR "/tests/golden/encoders/bart",
 };
 
 struct answer {
@@ -42,7 +43,6 @@ struct scores {
     float logprobs[ORACLE_PROMPT_MAX];
 };
 
-#define START_ID   0u   /* of the model with an encoder */
 #define KV_LARGEST 12.0 /* of K and V, for caches of 8 bits */
 
 struct oracle {
@@ -76,7 +76,23 @@ static uint32_t spans_of(uint32_t model)
 {
     if (model == ORACLE_SINKS_MODEL)
         return N_SINKS_BLOCKS;
-    return model == ORACLE_ENCODER ? N_BLOCKS + N_REPLY_BLOCKS : N_BLOCKS;
+    return oracle_has_encoder(model) ? N_BLOCKS + N_REPLY_BLOCKS : N_BLOCKS;
+}
+
+bool oracle_has_encoder(uint32_t model)
+{
+    return model == ORACLE_T5 || model == ORACLE_BART;
+}
+
+/* Of the models with an encoder: the token that begins a reply. */
+static uint32_t start_id(uint32_t model)
+{
+    return model == ORACLE_BART ? 2 : 0;
+}
+
+static uint32_t text_max(uint32_t model)
+{
+    return model == ORACLE_BART ? ORACLE_BART_MAX : ORACLE_PROMPT_MAX;
 }
 
 static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype dtype)
@@ -86,8 +102,6 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
     const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, dtype);
     const bool has_sinks = model == ORACLE_SINKS_MODEL;
     const uint32_t n_spans = spans_of(model);
-    if (model == ORACLE_ENCODER && dtype >= CACHE_INT8)
-        return;
     struct cache_groups groups;
     kv_layers_divide_whole(config, &groups);
     groups.n_state = state_layout_blocks(config, block_bytes);
@@ -101,7 +115,7 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .cache_dtype = dtype,
                                             .tokens_max = has_sinks ? ORACLE_SINKS_CONTEXT
                                                                     : ORACLE_CONTEXT_TOKENS,
-                                            .encoder_tokens_max = ORACLE_CONTEXT_TOKENS,
+                                            .encoder_tokens_max = text_max(model),
                                             .sequences_max = 1,
                                             .blocks_max = n_spans,
                                             .groups = groups,
@@ -122,10 +136,10 @@ struct sink_window oracle_sinks(uint32_t model)
 
 struct encoder_line oracle_line(uint32_t model, uint32_t block_tokens)
 {
-    return (struct encoder_line){.text_max = model == ORACLE_ENCODER ? ORACLE_PROMPT_MAX : 0,
+    return (struct encoder_line){.text_max = oracle_has_encoder(model) ? text_max(model) : 0,
                                  .reply_max = ORACLE_LONG_MAX,
                                  .block_tokens = block_tokens,
-                                 .start_id = START_ID};
+                                 .start_id = start_id(model)};
 }
 
 static char *read_file(const char *name, size_t *n_out)
@@ -214,7 +228,9 @@ struct oracle *oracle_create(void)
         for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
             open_forward(oracle, i, dtype);
     }
-    assert(model_get_config(oracle->models[ORACLE_ENCODER])->encoder.start_id == START_ID);
+    for (uint32_t i = ORACLE_T5; i <= ORACLE_BART; i++)
+        assert(model_get_config(oracle->models[i])->encoder.start_id == start_id(i));
+    assert(oracle_forced_last(oracle, ORACLE_BART) != TOKEN_NONE);
     remove_model(longer);
     oracle->logits = calloc(vocabulary_max, sizeof *oracle->logits);
     if (!oracle->logits)
@@ -256,14 +272,20 @@ void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family,
 {
     static const uint32_t SHARED_TOKENS[ORACLE_FAMILIES] = {0, 8, 17, 32, 48, 64};
     uint32_t vocabulary = model_get_config(oracle->models[model])->vocabulary;
-    const bool ends_filled = model == ORACLE_ENCODER && family == ORACLE_FILLED;
+    const bool ends_filled = oracle_has_encoder(model) && family == ORACLE_FILLED;
     for (uint32_t i = 0; i < n_tokens; i++) {
         uint32_t own = i < SHARED_TOKENS[family] || ends_filled ? 0 : family;
         uint64_t mixed = (own * 1000003ull + i + 1) * 0x9e3779b97f4a7c15ull;
         tokens_out[i] = 3 + (uint32_t)((mixed >> 33) % (vocabulary - 3));
     }
     if (ends_filled)
-        tokens_out[n_tokens - 1] = START_ID;
+        tokens_out[n_tokens - 1] = start_id(model);
+}
+
+uint32_t oracle_forced_last(const struct oracle *oracle, uint32_t model)
+{
+    const struct model_config *config = model_get_config(oracle->models[model]);
+    return model_has_encoder(config) ? config->encoder.forced_last_id : TOKEN_NONE;
 }
 
 struct sampling_params oracle_sampling(uint32_t variant)
@@ -329,7 +351,9 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
 static void compute_of_text(struct oracle *oracle, const struct oracle_question *question,
                             uint32_t n_tokens, uint32_t *tokens_out)
 {
-    uint32_t text[ORACLE_PROMPT_MAX], tokens[1 + ORACLE_LONG_MAX] = {START_ID};
+    uint32_t text[ORACLE_PROMPT_MAX], tokens[1 + ORACLE_LONG_MAX] = {start_id(question->model)};
+    const uint32_t first = model_get_config(oracle->models[question->model])
+                               ->encoder.forced_first_id;
     block_id blocks[N_BLOCKS_MAX];
     struct token_logprobs logprobs;
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
@@ -356,6 +380,8 @@ static void compute_of_text(struct oracle *oracle, const struct oracle_question 
         must(forward_run(forward, &sequence, 1, n == 1, oracle->logits), NULL, "step");
         tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
                                  1, n, &logprobs);
+        if (n == 1 && first != TOKEN_NONE)
+            tokens[n] = first;
         tokens_out[n - 1] = tokens[n];
     }
     block_pool_release(pool, blocks, n_blocks);
@@ -423,7 +449,7 @@ const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_questio
                                             [question->family][question->n_prompt];
     if (answer->n_known < n_tokens) {
         answer->n_known = n_tokens <= ORACLE_GENERATED_MAX ? ORACLE_GENERATED_MAX : ORACLE_LONG_MAX;
-        (question->model == ORACLE_ENCODER ? compute_of_text : compute)(
+        (oracle_has_encoder(question->model) ? compute_of_text : compute)(
             oracle, question, answer->n_known, answer->tokens);
     }
     return answer->tokens;

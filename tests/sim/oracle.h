@@ -12,18 +12,20 @@
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
 
-#define ORACLE_MODELS 9u
+#define ORACLE_MODELS 10u
 #define ORACLE_FULL_GROUPS                                                                         \
     5u /* the model with more than one full group: seeds choose it, not their generators */
 #define ORACLE_RECURRENT 6u /* likewise: layers with recurrent state */
 #define ORACLE_UNEQUAL   7u /* the one whose layers have different heads, likewise */
-#define ORACLE_ENCODER   8u /* the one with an encoder, likewise; without caches of 8 bits */
+#define ORACLE_T5        8u /* with an encoder, likewise: distances in place of positions */
+#define ORACLE_BART      9u /* the same: learned positions, norms behind branches, forced tokens */
 #define ORACLE_FAMILIES  6u
 /* With an encoder: texts of family 0, but their last token is the one that fills a line. */
 #define ORACLE_FILLED         2u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
 #define ORACLE_DTYPES         5u /* of the KV cache */
 #define ORACLE_PROMPT_MAX     112u
+#define ORACLE_BART_MAX       80u /* of its texts: it has no more positions */
 #define ORACLE_GENERATED_MAX  12u
 #define ORACLE_LONG_MAX       48u /* of prompts that leave room for it */
 #define ORACLE_CONTEXT_TOKENS 128u
@@ -52,9 +54,12 @@ void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family,
                    uint32_t *tokens_out);
 /* Zeros, but of the model with sinks. */
 struct sink_window oracle_sinks(uint32_t model);
-/* Of the model with an encoder, for the longest texts and replies; of others text_max is 0. */
+bool oracle_has_encoder(uint32_t model);
+/* Of a model with an encoder, for the longest texts and replies; of others text_max is 0. */
 struct encoder_line oracle_line(uint32_t model, uint32_t block_tokens);
 struct sampling_params oracle_sampling(uint32_t variant);
+/* The last token of a reply that is as long as it may be; TOKEN_NONE: the one that is drawn. */
+uint32_t oracle_forced_last(const struct oracle *oracle, uint32_t model);
 /* n_tokens at least, up to ORACLE_LONG_MAX, with sinks ORACLE_SINKS_REPLY, as if none ended the generation. Borrowed until destroy. */
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
                               uint32_t n_tokens);

@@ -29,11 +29,9 @@ static bool one_in(struct random *random, uint32_t n)
     return below(random, n) == 0;
 }
 
-/* A part of a state does not fit into the smallest blocks of 8 bits, and with an encoder a cache has more bits. */
+/* A part of a state does not fit into the smallest blocks of 8 bits. */
 static void fit_dtype(struct plan *plan)
 {
-    if (plan->model == ORACLE_ENCODER && plan->dtype >= CACHE_INT8)
-        plan->dtype -= CACHE_INT8 - CACHE_BF16;
     if (plan->model == ORACLE_RECURRENT && plan->block_tokens == 8 && plan->dtype >= CACHE_INT8)
         plan->dtype = CACHE_BF16;
 }
@@ -49,7 +47,7 @@ static void draw_workers(struct plan *plan, struct random *random)
     if (plan->seed % 8 == 7)
         plan->model = ORACLE_UNEQUAL;
     if (plan->seed % 16 == 4 || plan->seed % 16 == 9)
-        plan->model = ORACLE_ENCODER;
+        plan->model = plan->seed / 16 % 2 == 0 ? ORACLE_T5 : ORACLE_BART;
     plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);
     plan->n_ctx = between(random, 1, PLAN_WORKERS_MAX);
     plan->n_gen = between(random, 1, PLAN_WORKERS_MAX);
@@ -145,11 +143,12 @@ static void draw_network(struct plan *plan, struct random *random)
  * a token more. */
 static uint32_t draw_length(const struct plan *plan, struct random *random)
 {
-    if (plan->model == ORACLE_ENCODER && !one_in(random, 4))
-        return (uint32_t)(plan->seed * 37 % (ORACLE_PROMPT_MAX - 1)) + 1 + below(random, 2);
+    const uint32_t longest = plan->model == ORACLE_BART ? ORACLE_BART_MAX : ORACLE_PROMPT_MAX;
+    if (oracle_has_encoder(plan->model) && !one_in(random, 4))
+        return (uint32_t)(plan->seed * 37 % (longest - 1)) + 1 + below(random, 2);
     if (one_in(random, 2))
-        return between(random, 1, ORACLE_PROMPT_MAX);
-    uint32_t n_blocks = between(random, 1, ORACLE_PROMPT_MAX / plan->block_tokens - 1);
+        return between(random, 1, longest);
+    uint32_t n_blocks = between(random, 1, longest / plan->block_tokens - 1);
     return n_blocks * plan->block_tokens + between(random, 0, 2) - 1;
 }
 
@@ -162,7 +161,7 @@ static void draw_request(struct plan *plan, struct random *random, struct plan_r
         .cancel_ns = NEVER,
         .question = {.model = plan->model,
                      .dtype = plan->dtype,
-                     .family = below(random, plan->model == ORACLE_ENCODER ? 3 : ORACLE_FAMILIES),
+                     .family = below(random, oracle_has_encoder(plan->model) ? 3 : ORACLE_FAMILIES),
                      .n_prompt = draw_length(plan, random),
                      .variant = below(random, ORACLE_VARIANTS)},
         .max_tokens = between(random, is_calm ? 2 : 1, ORACLE_GENERATED_MAX),
@@ -366,7 +365,7 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
     plan->ctx_blocks = plan->gen_blocks = REQUESTS_MAX * ORACLE_CONTEXT_TOKENS / plan->block_tokens;
     plan->queue_max = REQUESTS_MAX;
     plan->token_ns = ms_between(&random, 20, 40);
-    if (plan->model == ORACLE_ENCODER)
+    if (oracle_has_encoder(plan->model))
         plan->token_ns /= 4; /* whose steps have a whole line more */
     plan->step_ns = ms_between(&random, 0, 30);
     plan->step_target_ns = ms_between(&random, 50, 200);

@@ -74,7 +74,13 @@ static void judge_text(const struct client *client, const struct encoder_line *l
 {
     struct totals *totals = client->cluster->totals;
     totals->texts++;
-    totals->texts_crossed += is_fetched && n_held == 0;
+    const struct plan *plan = client->cluster->plan;
+    const bool has_crossed = is_fetched && n_held == 0;
+    totals->texts_crossed += has_crossed;
+    totals->texts_narrow += has_crossed && plan->dtype >= CACHE_INT8;
+    totals->texts_of_bart += has_crossed && plan->model == ORACLE_BART;
+    totals->forced_last += client->n_tokens == client->plan->max_tokens &&
+                           oracle_forced_last(client->cluster->oracle, plan->model) != TOKEN_NONE;
     if (n_held != 0 && n_held != encoder_line_reply_at(line, client->plan->question.n_prompt))
         cluster_fail(client->cluster, "r%u: %u tokens of its line were held", client->index,
                      n_held);
@@ -219,6 +225,13 @@ static void on_cancel(void *arg)
         router_core_cancel(client->cluster->router, client);
 }
 
+/* Token i of the right answer. */
+static uint32_t expected_token(const struct client *client, uint32_t i)
+{
+    const uint32_t last = oracle_forced_last(client->cluster->oracle, client->plan->question.model);
+    return i + 1 == client->plan->max_tokens && last != TOKEN_NONE ? last : client->expected[i];
+}
+
 /* Where the right answer ends, by the request's own rules. */
 static void expect(struct client *client)
 {
@@ -230,7 +243,7 @@ static void expect(struct client *client)
     client->reason_expected = GEN_FINISH_LENGTH;
     client->n_expected = plan->max_tokens;
     for (uint32_t i = 0; i < plan->max_tokens; i++) {
-        uint32_t token = client->expected[i];
+        uint32_t token = expected_token(client, i);
         bool is_stop = client->sampling.n_stop_token_ids > 0 &&
                        client->sampling.stop_token_ids[0] == token;
         for (uint32_t j = 0; !plan->ignore_eos && j < config->n_eos_ids; j++)
@@ -256,7 +269,7 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
     client->sampling.ignore_eos = plan->ignore_eos;
     client->sampling.reply_window = plan->question.reply_window;
     client->wants_scores = plan->question.variant == 4 && index % 2 == 1 &&
-                           !cluster->plan->has_sinks && cluster->plan->model != ORACLE_ENCODER;
+                           !cluster->plan->has_sinks && !oracle_has_encoder(cluster->plan->model);
     client->sampling.n_prompt_logprobs = client->wants_scores ? 2 : 0;
     if (plan->stop_at != UINT32_MAX) {
         client->sampling.n_stop_token_ids = 1;
@@ -437,10 +450,10 @@ static void on_tokens(void *arg, void *stream, const void *payload)
                      client->n_scored, client->plan->question.n_prompt);
     if (client->n_ends > 0)
         cluster_fail(cluster, "r%u got a token after its end", client->index);
-    if (i >= client->n_expected || client->expected[i] != message->tokens.token_id)
+    if (i >= client->n_expected || expected_token(client, i) != message->tokens.token_id)
         cluster_fail(cluster, "r%u token %u of %u is %u, wanted %u", client->index, i,
                      client->n_expected, message->tokens.token_id,
-                     i < client->n_expected ? client->expected[i] : 0);
+                     i < client->n_expected ? expected_token(client, i) : 0);
     if (message->tokens.has_logprobs != (client->sampling.n_logprobs > 0))
         cluster_fail(cluster, "r%u: logprobs are missing or were not asked for", client->index);
 }

@@ -69,9 +69,12 @@ static void print_totals(const struct totals *totals)
         "of their own %llu\n",
         (unsigned long long)totals->replies_dropping, (unsigned long long)totals->crossed_short,
         (unsigned long long)totals->narrow);
-    printf("texts of an encoder %llu, crossed whole %llu, found whole %llu\n",
+    printf("texts of an encoder %llu, crossed whole %llu, of 8 bits %llu, of BART %llu, found "
+           "whole %llu; last "
+           "tokens forced %llu\n",
            (unsigned long long)totals->texts, (unsigned long long)totals->texts_crossed,
-           (unsigned long long)totals->texts_found);
+           (unsigned long long)totals->texts_narrow, (unsigned long long)totals->texts_of_bart,
+           (unsigned long long)totals->texts_found, (unsigned long long)totals->forced_last);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -122,7 +125,10 @@ static const struct event EVENTS[] = {
     EVENT(commits_refused, 1),
     EVENT(scored, 300),
     EVENT(texts_crossed, 250),
+    EVENT(texts_narrow, 120),
+    EVENT(texts_of_bart, 120),
     EVENT(texts_found, 50),
+    EVENT(forced_last, 200),
     {NULL, 0, 0},
 };
 static const struct event CHURN_EVENTS[] = {

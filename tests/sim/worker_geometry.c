@@ -13,7 +13,7 @@ static uint32_t block_tokens(const struct plan *plan, const struct model_config 
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         n_windows += config->windows[layer] != 0;
     const bool is_smaller = n_windows == 0 && !plan->has_sinks && plan->model != ORACLE_RECURRENT &&
-                            plan->model != ORACLE_ENCODER && plan->seed % 6 == (is_ctx ? 1 : 4);
+                            !oracle_has_encoder(plan->model) && plan->seed % 6 == (is_ctx ? 1 : 4);
     return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
 }
 
@@ -41,5 +41,5 @@ struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx)
 uint32_t worker_node_step_tokens(const struct plan *plan, uint32_t wanted)
 {
     const uint32_t n = plan_context_tokens(plan) + plan->block_tokens;
-    return plan->model == ORACLE_ENCODER ? wanted + (n - n % plan->block_tokens) : wanted;
+    return oracle_has_encoder(plan->model) ? wanted + (n - n % plan->block_tokens) : wanted;
 }

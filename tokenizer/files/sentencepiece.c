@@ -1,13 +1,7 @@
-/*
- * Two passes over the message: its settings first, then its pieces. BPE's merges follow from the scores; a normalizer that
- * SentencePiece has built in is the charsmap of the file.
- */
 #include "tokenizer/files/sentencepiece.h"
 
-#include "base/base64.h"
 #include "base/utf8.h"
-#include "tokenizer/files/document.h"
-#include "tokenizer/files/scored_merges.h"
+#include "tokenizer/files/piece_model.h"
 #include "tokenizer/files/wire_reader.h"
 #include "tokenizer/tokens.h"
 
@@ -17,44 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* T5's tokens for gaps, if the folder does not say how many, and the most that it may say. */
-enum { GAPS = 100, GAPS_MAX = 1000 };
-
-enum model_type { MODEL_UNIGRAM = 1, MODEL_BPE = 2, MODEL_WORD = 3, MODEL_CHARACTER = 4 };
-
-enum piece_type {
-    PIECE_NORMAL = 1,
-    PIECE_UNKNOWN = 2,
-    PIECE_CONTROL = 3,
-    PIECE_OF_USER = 4,
-    PIECE_UNUSED = 5,
-    PIECE_BYTE = 6,
-};
-
-struct piece {
-    const char *text; /* [n_bytes] */
-    size_t n_bytes;
-    float score;
-    enum piece_type type;
-};
-
-struct model {
-    const char *name;
-    struct error *error;
-    struct piece *pieces; /* [n_pieces] */
-    size_t n_pieces, pieces_max;
-    uint64_t type;
-    bool byte_fallback, has_suffixes;
-    bool prepends, collapses,
-        escapes; /* spaces: one in front, none at the ends and one of several, as U+2581 */
-    uint64_t unk, bos, eos, pad; /* ids; beyond the pieces: none */
-    const uint8_t *charsmap;     /* [n_charsmap] */
-    size_t n_charsmap;
-};
-
 /* Reading */
 
-static enum status refuse_bytes(const struct model *model, const char *what)
+static enum status refuse_bytes(const struct piece_model *model, const char *what)
 {
     return error_set(model->error, STATUS_CORRUPT, "%s is no model of SentencePiece: %s",
                      model->name, what);
@@ -73,7 +32,7 @@ static float float_of(uint64_t bits)
     return value;
 }
 
-static enum status grow(struct model *model)
+static enum status grow(struct piece_model *model)
 {
     if (model->n_pieces < model->pieces_max)
         return STATUS_OK;
@@ -90,7 +49,7 @@ static enum status grow(struct model *model)
     return STATUS_OK;
 }
 
-static enum status read_piece(struct model *model, struct wire_reader reader)
+static enum status read_piece(struct piece_model *model, struct wire_reader reader)
 {
     struct piece piece = {.type = PIECE_NORMAL};
     struct wire_field field;
@@ -117,7 +76,7 @@ static enum status read_piece(struct model *model, struct wire_reader reader)
     return STATUS_OK;
 }
 
-static enum status read_trainer(struct model *model, struct wire_reader reader)
+static enum status read_trainer(struct piece_model *model, struct wire_reader reader)
 {
     struct wire_field field;
     bool is_bad;
@@ -154,7 +113,7 @@ static enum status read_trainer(struct model *model, struct wire_reader reader)
     return is_bad ? refuse_bytes(model, "its trainer_spec is cut") : STATUS_OK;
 }
 
-static enum status read_normalizer(struct model *model, struct wire_reader reader)
+static enum status read_normalizer(struct piece_model *model, struct wire_reader reader)
 {
     struct wire_field field;
     bool is_bad;
@@ -174,7 +133,7 @@ static enum status read_normalizer(struct model *model, struct wire_reader reade
     return is_bad ? refuse_bytes(model, "its normalizer_spec is cut") : STATUS_OK;
 }
 
-static enum status read_all(struct model *model, const char *bytes, size_t n_bytes)
+static enum status read_all(struct piece_model *model, const char *bytes, size_t n_bytes)
 {
     const uint8_t *start = (const uint8_t *)bytes;
     struct wire_reader reader = {start, start + n_bytes};
@@ -196,7 +155,7 @@ static enum status read_all(struct model *model, const char *bytes, size_t n_byt
     return model->n_pieces > 0 ? STATUS_OK : refuse_bytes(model, "it has no tokens");
 }
 
-static enum status check(const struct model *model)
+static enum status check(const struct piece_model *model)
 {
     static const char *const names[] = {[MODEL_WORD] = "WORD", [MODEL_CHARACTER] = "CHAR"};
 
@@ -215,231 +174,6 @@ static enum status check(const struct model *model)
     return STATUS_OK;
 }
 
-/* Writing */
-
-static bool is_added(enum piece_type type)
-{
-    return type == PIECE_UNKNOWN || type == PIECE_CONTROL || type == PIECE_OF_USER;
-}
-
-static bool has_piece(const struct model *model, uint64_t id)
-{
-    return id < model->n_pieces;
-}
-
-static struct document_token token_of(const struct model *model, uint64_t id)
-{
-    return (struct document_token){id, model->pieces[id].text, model->pieces[id].n_bytes};
-}
-
-static bool has_gaps(const struct model *model)
-{
-    static const char GAP[] = "<extra_id_";
-
-    for (size_t id = 0; id < model->n_pieces; id++)
-        if (model->pieces[id].n_bytes >= sizeof GAP &&
-            memcmp(model->pieces[id].text, GAP, sizeof GAP - 1) == 0)
-            return true;
-    return false;
-}
-
-static json_t *text_of(const struct model *model, uint64_t id)
-{
-    return json_stringn(model->pieces[id].text, model->pieces[id].n_bytes);
-}
-
-static bool flag_of(const json_t *config, const char *name, bool otherwise)
-{
-    const json_t *value = json_object_get(config, name);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
-}
-
-static bool is_class(const json_t *config, const char *part)
-{
-    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    return name && strstr(name, part) != NULL;
-}
-
-/* T5's tokens for gaps, which stand behind the pieces, the first one last. A folder may say how many, and a model may have them. */
-static void add_gaps(const struct model *model, const json_t *config, json_t *list)
-{
-    const json_t *told = json_object_get(config, "extra_ids");
-    const json_int_t wanted = json_is_integer(told) ? json_integer_value(told) : GAPS;
-    const size_t n = wanted > 0 && wanted <= GAPS_MAX ? (size_t)wanted : 0;
-
-    if (!is_class(config, "T5") || has_gaps(model))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        char text[32];
-        const int n_bytes = snprintf(text, sizeof text, "<extra_id_%zu>", n - 1 - i);
-        const struct document_token token = {model->n_pieces + i, text, (size_t)n_bytes};
-        json_array_append_new(list, document_added_token(&token, true));
-    }
-}
-
-static json_t *added_tokens(const struct model *model, const json_t *config)
-{
-    json_t *list = json_array();
-
-    for (size_t id = 0; id < model->n_pieces; id++) {
-        const struct document_token token = token_of(model, id);
-        if (is_added(model->pieces[id].type))
-            json_array_append_new(
-                list, document_added_token(&token, model->pieces[id].type != PIECE_OF_USER));
-    }
-    add_gaps(model, config, list);
-    return list;
-}
-
-static enum status add_charsmap(const struct model *model, json_t *normalizers)
-{
-    if (model->n_charsmap == 0)
-        return STATUS_OK;
-    char *text = base64_encode(model->charsmap, model->n_charsmap);
-    if (!text)
-        return STATUS_NO_MEMORY;
-    json_array_append_new(normalizers, json_pack("{s:s, s:b, s:s}", "type", "Precompiled",
-                                                 "takes_longest", 1, "precompiled_charsmap", text));
-    free(text);
-    return STATUS_OK;
-}
-
-/* As SentencePiece does it: the charsmap, then spaces at the ends go and several become one, then one comes in front, and all are
- * written as U+2581. */
-static json_t *normalizers(const struct model *model, bool prepends)
-{
-    json_t *list = json_array(), *spaces = document_space_normalizers(prepends);
-
-    if (add_charsmap(model, list) != STATUS_OK) {
-        json_decref(list);
-        list = NULL;
-    }
-    if (model->collapses) {
-        json_array_append_new(list, json_pack("{s:s, s:b}", "type", "Strip", "only_spaces", 1));
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
-                                              "Regex", " {2,}", "content", " "));
-    }
-    json_array_extend(list, spaces);
-    json_decref(spaces);
-    return list ? document_sequence("normalizers", list) : NULL;
-}
-
-/* Metaspace puts the space in front of a text alone where the folder says legacy: false, not of what follows a special token. */
-static json_t *pre_tokenizer(bool prepends_first)
-{
-    if (!prepends_first)
-        return json_null();
-    return json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement", DOCUMENT_SPACE,
-                     "prepend_scheme", "first", "split", 0);
-}
-
-static enum status add_merges(const struct model *model, json_t *list)
-{
-    struct scored_token *tokens = calloc(model->n_pieces, sizeof *tokens);
-    size_t n = 0;
-
-    if (!tokens)
-        return STATUS_NO_MEMORY;
-    for (size_t id = 0; id < model->n_pieces; id++) {
-        const struct piece *piece = &model->pieces[id];
-        if (piece->type == PIECE_NORMAL || piece->type == PIECE_OF_USER)
-            tokens[n++] = (struct scored_token){piece->text, piece->n_bytes, piece->score};
-    }
-    enum status status = scored_merges_add(tokens, n, list);
-    free(tokens);
-    return status;
-}
-
-static enum status fill_bpe(const struct model *model, json_t *part)
-{
-    json_t *vocab = json_object(), *merges = json_array();
-
-    json_object_set_new(part, "type", json_string("BPE"));
-    json_object_set_new(part, "fuse_unk", json_true());
-    json_object_set_new(part, "byte_fallback", json_boolean(model->byte_fallback));
-    if (has_piece(model, model->unk))
-        json_object_set_new(part, "unk_token", text_of(model, model->unk));
-    json_object_set_new(part, "vocab", vocab);
-    json_object_set_new(part, "merges", merges);
-    for (size_t id = 0; id < model->n_pieces; id++) {
-        const struct piece *piece = &model->pieces[id];
-        if (json_object_getn(vocab, piece->text, piece->n_bytes))
-            return error_set(model->error, STATUS_CORRUPT,
-                             "%s has the token \"%.*s\" twice, %zu is the second", model->name,
-                             piece->n_bytes > 60 ? 60 : (int)piece->n_bytes, piece->text, id);
-        if (json_object_setn_new(vocab, piece->text, piece->n_bytes,
-                                 json_integer((json_int_t)id)) != 0)
-            return STATUS_NO_MEMORY;
-    }
-    return add_merges(model, merges);
-}
-
-static enum status fill_unigram(const struct model *model, json_t *part)
-{
-    json_t *vocab = json_array();
-
-    json_object_set_new(part, "type", json_string("Unigram"));
-    json_object_set_new(part, "byte_fallback", json_boolean(model->byte_fallback));
-    json_object_set_new(part, "bytes_in_text", json_false());
-    json_object_set_new(part, "sums_in_float32", json_true());
-    if (has_piece(model, model->unk))
-        json_object_set_new(part, "unk_id", json_integer((json_int_t)model->unk));
-    json_object_set_new(part, "vocab", vocab);
-    for (size_t id = 0; id < model->n_pieces; id++)
-        if (json_array_append_new(vocab, json_pack("[o, f]", text_of(model, id),
-                                                   (double)model->pieces[id].score)) != 0)
-            return STATUS_NO_MEMORY;
-    return STATUS_OK;
-}
-
-/* What stands around a text if the folder does not say: bos before it of BPE, as Llama has it; eos behind it of T5. */
-static json_t *post_processor(const struct model *model, const json_t *config)
-{
-    struct document_token before = {0}, after = {0};
-
-    if (flag_of(config, "add_bos_token", model->type == MODEL_BPE) && has_piece(model, model->bos))
-        before = token_of(model, model->bos);
-    if (flag_of(config, "add_eos_token", is_class(config, "T5")) && has_piece(model, model->eos))
-        after = token_of(model, model->eos);
-    return document_template(&before, &after);
-}
-
-static enum status fill(const struct model *model, const json_t *config, json_t *root)
-{
-    const bool prepends_first = model->prepends && !flag_of(config, "legacy", true);
-    json_t *part = json_object();
-
-    json_object_set_new(root, "version", json_string("1.0"));
-    json_object_set_new(root, "added_tokens", added_tokens(model, config));
-    json_object_set_new(root, "normalizer", normalizers(model, model->prepends && !prepends_first));
-    json_object_set_new(root, "pre_tokenizer", pre_tokenizer(prepends_first));
-    json_object_set_new(root, "post_processor", post_processor(model, config));
-    json_object_set_new(root, "decoder", document_space_decoder(model->prepends));
-    json_object_set_new(root, "model", part);
-    if (!part || !json_object_get(root, "normalizer"))
-        return STATUS_NO_MEMORY;
-    return model->type == MODEL_BPE ? fill_bpe(model, part) : fill_unigram(model, part);
-}
-
-/* The names of special tokens that the folder does not give. */
-static json_t *complete_config(const struct model *model, const json_t *config)
-{
-    const struct {
-        const char *name;
-        uint64_t id;
-    } names[] = {{"bos_token", model->bos},
-                 {"eos_token", model->eos},
-                 {"unk_token", model->unk},
-                 {"pad_token", model->pad}};
-    json_t *made = config ? json_copy((json_t *)(uintptr_t)config) : json_object();
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!json_object_get(config, names[i].name) && has_piece(model, names[i].id) &&
-            is_added(model->pieces[names[i].id].type))
-            json_object_set_new(made, names[i].name, text_of(model, names[i].id));
-    return made;
-}
-
 /* "IQ== 0" and so on: tiktoken's files have that name in places, too. */
 static bool is_tiktoken(const char *bytes, size_t n_bytes)
 {
@@ -456,15 +190,15 @@ enum status sentencepiece_read(const char *bytes, size_t n_bytes, const char *na
                                const json_t *config, struct error *error, json_t **tokenizer_out,
                                json_t **config_out)
 {
-    struct model model = {.name = name,
-                          .error = error,
-                          .type = MODEL_UNIGRAM,
-                          .prepends = true,
-                          .collapses = true,
-                          .escapes = true,
-                          .bos = 1,
-                          .eos = 2,
-                          .pad = UINT64_MAX};
+    struct piece_model model = {.name = name,
+                                .error = error,
+                                .type = MODEL_UNIGRAM,
+                                .prepends = true,
+                                .collapses = true,
+                                .escapes = true,
+                                .bos = 1,
+                                .eos = 2,
+                                .pad = UINT64_MAX};
     json_t *root = json_object();
 
     *tokenizer_out = *config_out = NULL;
@@ -479,9 +213,9 @@ enum status sentencepiece_read(const char *bytes, size_t n_bytes, const char *na
     if (status == STATUS_OK)
         status = check(&model);
     if (status == STATUS_OK)
-        status = fill(&model, config, root);
+        status = piece_model_fill(&model, config, root);
     if (status == STATUS_OK) {
-        *config_out = complete_config(&model, config);
+        *config_out = piece_model_config(&model, config);
         *tokenizer_out = json_incref(root);
     }
     json_decref(root);

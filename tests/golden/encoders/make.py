@@ -44,6 +44,8 @@ T5 = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_decoder_layer
       "relative_attention_num_buckets": 12, "relative_attention_max_distance": 24, "layer_norm_epsilon": 1e-2,
       "dropout_rate": 0.1, "initializer_factor": 1.0, "is_encoder_decoder": True, "use_cache": True, "pad_token_id": 0,
       "eos_token_id": 1, "decoder_start_token_id": 0, "n_positions": 512}
+# As GGUF files have them: rows that are whole blocks, and distances that no key says.
+FAR = {**T5, "d_ff": 64, "num_heads": 4, "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128}
 BART = {"d_model": 32, "encoder_layers": 3, "decoder_layers": 2, "encoder_ffn_dim": 40, "decoder_ffn_dim": 56,
         "encoder_attention_heads": 4, "decoder_attention_heads": 2, "vocab_size": VOCABULARY, "max_position_embeddings": 80,
         "activation_function": "gelu", "is_encoder_decoder": True, "use_cache": True, "dropout": 0.1, "attention_dropout": 0.0,
@@ -60,6 +62,10 @@ MODELS = {
             {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_decoder_layers": None,
              "decoder_start_token_id": None}, None),
     "umt5": ("UMT5ForConditionalGeneration", "umt5", "F32", {**T5, "feed_forward_proj": "gated-silu"}, None),
+    "t5_far": ("T5ForConditionalGeneration", "t5", "F16", {**FAR, "feed_forward_proj": "relu"}, None),
+    "t5_far_gated": ("T5ForConditionalGeneration", "t5", "BF16",
+                     {**FAR, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}, None),
+    "umt5_far": ("UMT5ForConditionalGeneration", "umt5", "F16", {**FAR, "feed_forward_proj": "gated-gelu"}, None),
     "bart": ("BartForConditionalGeneration", "bart", "F32",
              {**BART, "scale_embedding": False, "forced_bos_token_id": 50, "forced_eos_token_id": 51}, None),
     "bart_scaled": ("BartForConditionalGeneration", "bart", "BF16",
@@ -71,9 +77,9 @@ MODELS = {
               {**BART, "scale_embedding": True, "decoder_start_token_id": None, "bos_token_id": 6}, None),
 }
 # Their files have a head of their own.
-UNTIED = ("t5_v1_1", "mt5", "bart")
+UNTIED = ("t5_v1_1", "t5_far_gated", "mt5", "bart")
 # Numbers with which greedy tokens vary.
-SEEDS = {"t5_v1_0": "22", "umt5": "27", "bart": "2", "bart_scaled": "33", "mbart": "19", "mt5": "6"}
+SEEDS = {"t5_v1_0": "22", "t5_far": "27", "umt5": "27", "bart": "2", "bart_scaled": "33", "mbart": "19", "mt5": "6"}
 # Files that name the embedding otherwise, or more than once.
 OTHER_EMBEDDINGS = {"t5_v1_1": ("decoder.embed_tokens.weight", "encoder.embed_tokens.weight")}
 # Files that have no zeros for a bias of the logits.

@@ -3,6 +3,7 @@
 
     python -m venv v && v/bin/pip install -r ../models/requirements.txt
     v/bin/python make.py            # writes the folders beside this file
+    v/bin/python make.py --check    # makes them again, and fails with a line for each file that differs
 
 A model is one of ../models, with k_scale and v_scale of each layer as compressed-tensors and ModelOpt write them. The rounded
 value of x is s * round(x / s), as float32 computes x / s: to INT8 (-127 .. 127), or to E4M3, and what is larger becomes the
@@ -12,7 +13,6 @@ as ../models has them, without greedy steps.
 """
 import json
 import os
-import shutil
 import sys
 
 import torch
@@ -22,6 +22,9 @@ from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Atten
 from transformers.models.llama.modeling_llama import eager_attention_forward
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import committed  # noqa: E402
+
 LARGEST = {"int8": 127.0, "e4m3": 448.0}
 SCHEME = {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {}, "ignore": [],
           "quantization_status": "compressed", "kv_cache_scheme": {"num_bits": 8, "strategy": "tensor", "symmetric": True,
@@ -123,10 +126,8 @@ def main():
     DeepseekV3Attention.expand_kv = expand_rounded
     from transformers import masking_utils
     masking_utils.AttentionMaskInterface.register("rounds", masking_utils.eager_mask)
-    for name in sys.argv[1:] or MODELS:
-        shutil.rmtree(os.path.join(HERE, name), ignore_errors=True)
-        make(HERE, name)
+    return committed.run(HERE, list(MODELS), make, ("kv_dtype", "prompts"))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

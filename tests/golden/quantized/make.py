@@ -3,6 +3,7 @@
 GPT-NeoX, whose matrices are fused, and GPT-2, whose matrices are transposed, in some.
 
     v/bin/pip install -r requirements.txt && v/bin/python make.py      writes beside itself
+    v/bin/python make.py --check                                       makes them again, and fails with a line for each file that differs
 
 NAME/        config.json, model.safetensors; golden.f32: logits [prompt][vocabulary] in float32
 prompt.json  the ids
@@ -11,6 +12,8 @@ AWQ and GPTQ are written by the description of their formats, compressed-tensors
 random ones: only the values that the files mean are compared.
 """
 import json
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,10 @@ import transformers
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from safetensors.torch import save_file
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import committed  # noqa: E402
+
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 96, "num_hidden_layers": 1,
           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "intermediate_size": 160, "vocab_size": 64,
           "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True,
@@ -48,6 +54,7 @@ DEEPSEEK = {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_
             "routed_scaling_factor": 1.5, "norm_topk_prob": True, "vocab_size": 64, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "tie_word_embeddings": False, "hidden_act": "silu",
             "num_nextn_predict_layers": 0, "bos_token_id": 1, "eos_token_id": 1}
+QWEN3_5_CASES = ("gptq", "packed_8", "fp8_rows", "fp8_whole", "fp8_blocks")
 PROMPT = [(7 * i * i + 3 * i + 5) % 64 for i in range(40)]
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"], "kv_cache_scheme": None, "quantization_status": "compressed"}
@@ -160,11 +167,15 @@ FUSED = {"phi3": (PHI3, transformers.Phi3Config, transformers.Phi3ForCausalLM, "
                          ("fp8_blocks", "fp8_rows", "int8"))}
 
 
+def is_of_experts(name):
+    return ".experts." in name
+
+
 def apart(state):
     """Experts as files have them: Transformers joins their matrices."""
     tensors = {}
     for name, value in state.items():
-        if value.ndim != 3:
+        if not is_of_experts(name):
             tensors[name] = value
             continue
         prefix, kind = name.rsplit(".", 1)
@@ -178,7 +189,7 @@ def together(values, state):
     """The other way round."""
     joined = {name: value for name, value in values.items() if name in state}
     for name, value in state.items():
-        if value.ndim == 3:
+        if is_of_experts(name):
             prefix, kind = name.rsplit(".", 1)
             parts = ("gate_proj", "up_proj") if kind == "gate_up_proj" else (kind,)
             joined[name] = torch.stack([torch.cat([values[f"{prefix}.{e}.{part}.weight"] for part in parts]) for e in range(len(value))])
@@ -211,32 +222,43 @@ def write(folder, config, model, state, marks, quantization, make):
 def random_state(model, mark, is_tied):
     state = {k: v.detach() for k, v in model.state_dict().items() if not is_tied or k != "lm_head.weight"}
     for name in state:
-        if state[name].ndim > 1:
+        if state[name].ndim == 2 or is_of_experts(name):
             torch.nn.init.normal_(state[name], std=0.15 if mark in name else 0.3)
     return state
 
 
-def main():
+def make_all(root):
     torch.manual_seed(7)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{k: v for k, v in CONFIG.items() if k != "architectures"}))
     state = random_state(model, "proj", True)
-    (HERE / "prompt.json").write_text(json.dumps(PROMPT) + "\n")
     for case, (quantization, make) in CASES.items():
-        write(HERE / case, CONFIG, model, state, ["proj"], quantization, make)
+        write(root / case, CONFIG, model, state, ["proj"], quantization, make)
     for family, (config, config_class, model_class, mark, cases) in FUSED.items():
+        if family == "deepseek_v3":  # a later row: it changes no other
+            random = torch.get_rng_state()
         model = model_class(config_class(**{k: v for k, v in config.items() if k != "architectures"})).eval()
         state = random_state(model, mark, config["tie_word_embeddings"])
         for case in cases:
-            write(HERE / f"{family}_{case}", config, model, state, [mark, "query_key_value"], *CASES[case])
-
-
+            write(root / f"{family}_{case}", config, model, state, [mark, "query_key_value"], *CASES[case])
+    torch.set_rng_state(random)
     # Matrices whose rows are too few stay as they are, as in published files.
     model = transformers.Qwen3_5ForCausalLM(
         transformers.Qwen3_5TextConfig(**{k: v for k, v in QWEN3_5.items() if k != "architectures"})).eval()
     state = random_state(model, "proj", True)
-    for case in ("gptq", "packed_8", "fp8_rows", "fp8_whole", "fp8_blocks"):
-        write(HERE / f"qwen3_5_{case}", QWEN3_5, model, state, ["self_attn", "mlp", "qkv", "proj_z", "out_proj"], *CASES[case])
+    for case in QWEN3_5_CASES:
+        write(root / f"qwen3_5_{case}", QWEN3_5, model, state, ["self_attn", "mlp", "qkv", "proj_z", "out_proj"], *CASES[case])
+
+
+def main():
+    transformers.utils.logging.disable_progress_bar()
+    names = [*CASES, *(f"{family}_{case}" for family, row in FUSED.items() for case in row[-1]), *(f"qwen3_5_{case}" for case in QWEN3_5_CASES)]
+    with tempfile.TemporaryDirectory() as root:
+        make_all(Path(root))
+        if sys.argv[1:] == ["--check"]:
+            return committed.check(root, HERE, names, lambda *_: None)
+        (HERE / "prompt.json").write_text(json.dumps(PROMPT) + "\n")
+        return committed.write(root, HERE, names, lambda *_: None)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

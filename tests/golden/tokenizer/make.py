@@ -3,6 +3,7 @@
 of well-known models, and what the `tokenizers` package (requirements.txt) does with them.
 
     pip install -r requirements.txt && python make.py      writes beside itself
+    python make.py --check      what the package does with the committed tokenizers; training is not repeated: it breaks ties at random
 
 strings.json           strings written out, and the fragments of the random ones
 NAME/tokenizer.json    a tokenizer of a few hundred tokens
@@ -10,6 +11,7 @@ NAME/expected.json     ids of each string, and hashes over batches of random str
                        generator below is written again in tests/tokenizer/golden_test.c
 """
 import json
+import sys
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
@@ -341,12 +343,29 @@ def write(name, value, head=""):
     (HERE / name).write_text(text.replace('],[', '],\n[').replace('","', '",\n"') + "\n")
 
 
+def expected_of(name):
+    """What the package does with the tokenizer of that folder."""
+    tokenizer = Tokenizer.from_file(str(HERE / name / "tokenizer.json"))
+    return {"ids": [tokenizer.encode(s, add_special_tokens=False).ids for s in STRINGS],
+            "encode_hashes": [encode_hash(tokenizer, i) for i in range(BATCHES)],
+            "decode_hashes": [] if name == "llama2_normed" else [decode_hash(tokenizer, i) for i in range(BATCHES)]}
+
+
+def check(names):
+    failed = [name for name in names if expected_of(name) != json.loads((HERE / name / "expected.json").read_text())]
+    for name in failed:
+        print(f"{HERE / name / 'expected.json'} differs", file=sys.stderr)
+    return 1 if failed else 0
+
+
 def main():
     import words  # noqa: PLC0415  which imports this file
+    kinds = (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk, holes_fused, llama2, llama2_normed, mistral, gemma,
+             metaspace, metaspace_never, metaspace_first, *words.KINDS)
+    if sys.argv[1:] == ["--check"]:
+        return check([make.__name__ for make in kinds])
     write("strings.json", {"strings": STRINGS, "fragments": FRAGMENTS})
-    for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk,
-                 holes_fused, llama2, llama2_normed, mistral, gemma, metaspace, metaspace_never,
-                 metaspace_first, *words.KINDS):
+    for make in kinds:
         folder = HERE / make.__name__
         folder.mkdir(exist_ok=True)
         state = json.loads(make().to_str())
@@ -358,13 +377,8 @@ def main():
                                "add_prefix_space": True}
         text = json.dumps(state, ensure_ascii=False, separators=(",", ":")) + "\n"
         (folder / "tokenizer.json").write_text(text)
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        write(f"{make.__name__}/expected.json", {
-            "ids": [tokenizer.encode(s, add_special_tokens=False).ids for s in STRINGS],
-            "encode_hashes": [encode_hash(tokenizer, i) for i in range(BATCHES)],
-            "decode_hashes": [] if make is llama2_normed else
-                             [decode_hash(tokenizer, i) for i in range(BATCHES)]})
+        write(f"{make.__name__}/expected.json", expected_of(make.__name__))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -61,7 +61,17 @@ static const struct bad_folder CASES[] = {
      "SelfAttention.q.weight has shape [48, 32], expected [24, 32]"},
     {T5, CONFIG_SET, "{\"scale_decoder_outputs\": 1}", STATUS_CORRUPT, "scale_decoder_outputs is"},
     {UMT5, CONFIG_SET, "{\"scale_decoder_outputs\": true}", STATUS_OK, ""},
-    {T5, CONFIG_SET, "{\"num_beams\": 4}", STATUS_UNSUPPORTED, "num_beams is 4"},
+    {T5, CONFIG_SET, "{\"num_beams\": 4}", STATUS_OK, ""},
+    {T5, CONFIG_SET, "{\"num_beams\": \"four\"}", STATUS_CORRUPT,
+     "config.json: num_beams is a string"},
+    {T5, CONFIG_SET, "{\"num_beams\": 0}", STATUS_CORRUPT,
+     "config.json: num_beams is 0, expected 1 .."},
+    {T5, CONFIG_SET, "{\"num_beams\": true}", STATUS_CORRUPT, "num_beams is true or false"},
+    {T5, CONFIG_SET, "{\"length_penalty\": [2.0]}", STATUS_CORRUPT, "length_penalty is a list"},
+    {T5, CONFIG_SET, "{\"early_stopping\": \"always\"}", STATUS_CORRUPT,
+     "early_stopping is \"always\", expected true, false or \"never\""},
+    {T5, CONFIG_SET, "{\"early_stopping\": 1}", STATUS_CORRUPT, "early_stopping is an integer"},
+    {T5, CONFIG_SET, "{\"early_stopping\": \"never\"}", STATUS_OK, ""},
     {T5, CONFIG_SET, "{\"quantization_config\": {\"quant_method\": \"fp8\"}}", STATUS_UNSUPPORTED,
      "quantization_config: T5ForConditionalGeneration is supported with weights in F32, BF16 and "
      "F16 alone"},
@@ -97,8 +107,21 @@ static const struct bad_folder CASES[] = {
      "forced_bos_token_id is not an id below vocab_size 96"},
     {BART, CONFIG_SET, "{\"forced_eos_token_id\": [2, 3]}", STATUS_UNSUPPORTED,
      "forced_eos_token_id has 2 ids"},
-    {BART, CONFIG_SET, "{\"no_repeat_ngram_size\": 3}", STATUS_UNSUPPORTED,
-     "no_repeat_ngram_size is 3"},
+    {BART, CONFIG_SET, "{\"no_repeat_ngram_size\": 3}", STATUS_OK, ""},
+    {BART, CONFIG_SET, "{\"no_repeat_ngram_size\": 2.5}", STATUS_CORRUPT,
+     "no_repeat_ngram_size is 2.5, expected an integer"},
+    {BART, CONFIG_SET, "{\"min_length\": -1}", STATUS_CORRUPT, "min_length is -1, expected 0 .."},
+    {BART, CONFIG_SET, "{\"force_bos_token_to_be_generated\": 1}", STATUS_CORRUPT,
+     "force_bos_token_to_be_generated is an integer"},
+    {BART, CONFIG_SET,
+     "{\"forced_bos_token_id\": null, \"bos_token_id\": 96, "
+     "\"force_bos_token_to_be_generated\": true}",
+     STATUS_CORRUPT, "bos_token_id is not an id below vocab_size 96"},
+    {T5, CONFIG_SET, "{\"typical_p\": 0.5}", STATUS_UNSUPPORTED, "typical_p is 0.5"},
+    {BART_SCALED, FILE_TEXT, "generation_config.json={\"num_beams\": 1e30}", STATUS_CORRUPT,
+     "generation_config.json: num_beams is 1e+30"},
+    {BART_SCALED, FILE_TEXT, "generation_config.json={\"num_beams\": 4, \"bad_words_ids\": [[4]]}",
+     STATUS_UNSUPPORTED, "generation_config.json: bad_words_ids is [[4]]"},
     {BART, CONFIG_SET, "{\"max_position_embeddings\": 64}", STATUS_CORRUPT,
      "embed_positions.weight has shape [82, 32], expected [66, 32]"},
     {BART, TENSOR_STRIP, "model.encoder.layernorm_embedding.b", STATUS_CORRUPT,
@@ -117,7 +140,7 @@ static const struct bad_folder CASES[] = {
 
 Test(bad_encoder, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 49);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 63);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_folder *bad = &CASES[i];
         struct broken_folder folder;
@@ -148,6 +171,19 @@ Test(bad_encoder, ids_come_from_the_file_that_transformers_reads)
         {BART, CONFIG_SET, "{\"decoder_start_token_id\": [9], \"forced_bos_token_id\": null}", 9,
          TOKEN_NONE, 51},
         {BART, CONFIG_SET, "{\"decoder_start_token_id\": null}", 2, 50, 51},
+        {BART, CONFIG_SET, "{\"force_bos_token_to_be_generated\": true}", 2, 50, 51},
+        {BART, CONFIG_SET,
+         "{\"forced_bos_token_id\": null, \"force_bos_token_to_be_generated\": false}", 2,
+         TOKEN_NONE, 51},
+        {BART, CONFIG_SET,
+         "{\"forced_bos_token_id\": null, \"bos_token_id\": 8, "
+         "\"force_bos_token_to_be_generated\": true}",
+         2, 8, 51},
+        {BART, CONFIG_SET,
+         "{\"forced_bos_token_id\": null, \"bos_token_id\": null, "
+         "\"force_bos_token_to_be_generated\": true}",
+         2, 0, 51},
+        {BART_SCALED, CONFIG_SET, "{\"force_bos_token_to_be_generated\": true}", 7, 5, 3},
         {BART_SCALED, NOTHING, "", 7, 5, 3},
         {BART_SCALED, FILE_REMOVE, "generation_config.json", 2, 44, 45},
         {BART_SCALED, FILE_TEXT, "generation_config.json={}", 2, TOKEN_NONE, TOKEN_NONE},

@@ -39,14 +39,29 @@ Test(config_keys, every_key_of_transformers_is_judged)
     json_decref(keys);
 }
 
+struct verdict_case {
+    enum key_file file;
+    const char *key, *value;
+    enum key_verdict verdict;
+    const char *own_keys;
+};
+
+static void expect_verdicts(const struct verdict_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *why = NULL;
+        json_t *value = json_loads(cases[i].value, JSON_DECODE_ANY, NULL);
+        cr_assert_not_null(value);
+        cr_expect_eq(config_key_judge(cases[i].file, cases[i].own_keys, cases[i].key, value, &why),
+                     cases[i].verdict, "%s %s", cases[i].key, cases[i].value);
+        cr_expect_eq(*why != '\0', cases[i].verdict == KEY_IGNORED, "%s", cases[i].key);
+        json_decref(value);
+    }
+}
+
 Test(config_keys, verdicts)
 {
-    static const struct {
-        enum key_file file;
-        const char *key, *value;
-        enum key_verdict verdict;
-        const char *own_keys;
-    } CASES[] = {
+    static const struct verdict_case CASES[] = {
         {KEYS_CONFIG, "hidden_size", "32", KEY_USED, NULL},
         {KEYS_CONFIG, "hidden_siz", "32", KEY_UNKNOWN, NULL},
         {KEYS_CONFIG, "size", "32", KEY_UNKNOWN, NULL},
@@ -67,10 +82,7 @@ Test(config_keys, verdicts)
         {KEYS_CONFIG, "no_rope_layers", "[1]", KEY_REFUSED, NULL},
         {KEYS_CONFIG, "norm_type", "\"rms_norm\"", KEY_IGNORED, NULL},
         {KEYS_CONFIG, "norm_type", "\"layer_norm\"", KEY_REFUSED, NULL},
-        {KEYS_CONFIG, "num_beams", "4", KEY_IGNORED, NULL},
-        {KEYS_CONFIG_ALONE, "num_beams", "4", KEY_REFUSED, NULL},
         {KEYS_CONFIG_ALONE, "temperature", "0.5", KEY_USED, NULL},
-        {KEYS_GENERATION, "num_beams", "1.0", KEY_IGNORED, NULL},
         {KEYS_GENERATION, "cache_implementation", "\"static\"", KEY_IGNORED, NULL},
         {KEYS_GENERATION, "cache_implementation", "\"quantized\"", KEY_REFUSED, NULL},
         {KEYS_GENERATION, "cache_implementation", "\"dyn\"", KEY_REFUSED, NULL},
@@ -78,7 +90,6 @@ Test(config_keys, verdicts)
         {KEYS_CONFIG, "quantization", "{\"bits\": 4}", KEY_REFUSED, NULL},
         {KEYS_TOKENIZER, "fix_mistral_regex", "true", KEY_USED, NULL},
         {KEYS_GENERATION, "hidden_size", "32", KEY_UNKNOWN, NULL},
-        {KEYS_GENERATION, "min_new_tokens", "5", KEY_REFUSED, NULL},
         {KEYS_GENERATION, "watermarking_config", "{\"bias\": 2}", KEY_REFUSED, NULL},
         {KEYS_TOKENIZER, "bos_token", "{\"content\": \"a\"}", KEY_USED, NULL},
         {KEYS_TOKENIZER, "split_special_tokens", "true", KEY_REFUSED, NULL},
@@ -89,13 +100,31 @@ Test(config_keys, verdicts)
         {KEYS_SPECIAL_TOKENS, "eos_token", "\"a\"", KEY_IGNORED, NULL},
         {KEYS_SPECIAL_TOKENS, "model_max_length", "5", KEY_UNKNOWN, NULL},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        const char *why = NULL;
-        json_t *value = json_loads(CASES[i].value, JSON_DECODE_ANY, NULL);
-        cr_assert_not_null(value);
-        cr_expect_eq(config_key_judge(CASES[i].file, CASES[i].own_keys, CASES[i].key, value, &why),
-                     CASES[i].verdict, "%s %s", CASES[i].key, CASES[i].value);
-        cr_expect_eq(*why != '\0', CASES[i].verdict == KEY_IGNORED, "%s", CASES[i].key);
-        json_decref(value);
-    }
+    expect_verdicts(CASES, sizeof CASES / sizeof *CASES);
+}
+
+/* What asks for another search is not done; what forbids tokens, or draws otherwise, is refused. */
+Test(config_keys, verdicts_on_searches)
+{
+    static const struct verdict_case CASES[] = {
+        {KEYS_CONFIG, "num_beams", "4", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "num_beams", "4", KEY_NOT_DONE, NULL},
+        {KEYS_CONFIG_ALONE, "num_beams", "1", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "num_beams", "null", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "task_specific_params", "{\"a\": 1}", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "early_stopping", "true", KEY_NOT_DONE, NULL},
+        {KEYS_CONFIG_ALONE, "early_stopping", "false", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "length_penalty", "1.0", KEY_IGNORED, NULL},
+        {KEYS_GENERATION, "length_penalty", "2.0", KEY_NOT_DONE, NULL},
+        {KEYS_GENERATION, "no_repeat_ngram_size", "3", KEY_NOT_DONE, NULL},
+        {KEYS_GENERATION, "no_repeat_ngram_size", "0", KEY_IGNORED, NULL},
+        {KEYS_GENERATION, "encoder_no_repeat_ngram_size", "2", KEY_NOT_DONE, NULL},
+        {KEYS_GENERATION, "min_length", "56", KEY_NOT_DONE, NULL},
+        {KEYS_GENERATION, "typical_p", "0.9", KEY_REFUSED, NULL},
+        {KEYS_GENERATION, "suppress_tokens", "[5]", KEY_REFUSED, NULL},
+        {KEYS_GENERATION, "bad_words_ids", "[[5]]", KEY_REFUSED, NULL},
+        {KEYS_GENERATION, "num_beams", "1.0", KEY_IGNORED, NULL},
+        {KEYS_GENERATION, "min_new_tokens", "5", KEY_NOT_DONE, NULL},
+    };
+    expect_verdicts(CASES, sizeof CASES / sizeof *CASES);
 }

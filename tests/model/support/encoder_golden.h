@@ -7,8 +7,9 @@
 #define ENCODER_PAIRS       3
 #define ENCODER_PAIR_TOKENS 70 /* most of a text */
 
-static const char *const encoder_models[] = {"t5_v1_0", "t5_v1_1",     "mt5",  "umt5",
-                                             "bart",    "bart_scaled", "mbart"};
+static const char *const encoder_models[] = {"t5_v1_0",      "t5_v1_1",     "mt5",   "umt5",
+                                             "bart",         "bart_scaled", "mbart", "t5_far",
+                                             "t5_far_gated", "umt5_far"};
 
 enum { ENCODER_MODELS = sizeof encoder_models / sizeof *encoder_models };
 

@@ -54,6 +54,11 @@ Test(generation_defaults, reads_what_is_given)
     expect("{\"do_sample\": false, \"temperature\": 0.5}", 0, 0, 1, 1);
     expect("{\"top_k\": 20.0, \"max_length\": 1000000000000000019884624838656}", 1, 20, 1, 1);
     expect("{\"do_sample\": true, \"temperature\": 0.5}", 0.5f, 0, 1, 1);
+    expect("{\"num_beams\": 4}", 0, 0, 1, 1);
+    expect("{\"num_beams\": 4, \"do_sample\": false}", 0, 0, 1, 1);
+    expect("{\"num_beams\": 4, \"do_sample\": true, \"temperature\": 0.5}", 0.5f, 0, 1, 1);
+    expect("{\"num_beams\": 1}", 1, 0, 1, 1);
+    expect("{\"num_beams\": null, \"no_repeat_ngram_size\": 3}", 1, 0, 1, 1);
 }
 
 Test(generation_defaults, min_p_is_one_of_them)

@@ -1,0 +1,199 @@
+#include "gguf/gguf_pieces.h"
+
+#include "base/utf8.h"
+#include "tokenizer/files/piece_model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TOKENS "tokenizer.ggml.tokens"
+
+/* T5's tokens for gaps are so many. */
+enum { GAPS = 100 };
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+bool gguf_pieces_are_in(const struct gguf_file *file)
+{
+    struct gguf_text model = {NULL, 0};
+    struct error ignored = {""};
+    return gguf_text(file, "tokenizer.ggml.model", &model, &ignored) == STATUS_OK && model.bytes &&
+           gguf_text_is(model, "t5");
+}
+
+/* ---- pieces ---- */
+
+/* Arrays with an element for each token. */
+struct token_arrays {
+    const struct gguf_key *texts, *types, *scores;
+};
+
+static enum status find_arrays(const struct gguf_file *file, struct token_arrays *arrays_out,
+                               struct error *error)
+{
+    struct token_arrays arrays;
+    TRY(gguf_array(file, TOKENS, &arrays.texts, error));
+    TRY(gguf_array(file, "tokenizer.ggml.token_type", &arrays.types, error));
+    TRY(gguf_array(file, "tokenizer.ggml.scores", &arrays.scores, error));
+    if (!arrays.texts || arrays.texts->kind != GGUF_TEXT || arrays.texts->n == 0)
+        return error_set(error, STATUS_CORRUPT, "key " TOKENS " is missing, or no array of texts");
+    const struct {
+        const char *key;
+        const struct gguf_key *found;
+    } NUMBERS[] = {{"tokenizer.ggml.token_type", arrays.types},
+                   {"tokenizer.ggml.scores", arrays.scores}};
+    for (size_t i = 0; i < COUNT(NUMBERS); i++) {
+        const struct gguf_key *found = NUMBERS[i].found;
+        if (!found || found->kind == GGUF_TEXT || found->n != arrays.texts->n)
+            return error_set(error, STATUS_CORRUPT,
+                             "key %s is missing, or has not a number for each of %" PRIu64
+                             " tokens",
+                             NUMBERS[i].key, arrays.texts->n);
+    }
+    *arrays_out = arrays;
+    return STATUS_OK;
+}
+
+static enum status read_piece(const struct token_arrays *arrays, uint64_t id, struct gguf_text text,
+                              struct piece *piece_out, struct error *error)
+{
+    const double type = gguf_number_at(arrays->types, id);
+    const double score = gguf_number_at(arrays->scores, id);
+    if (text.n == 0 || utf8_first_invalid(text.bytes, text.n) != text.n)
+        return error_set(error, STATUS_CORRUPT, TOKENS ": token %" PRIu64 " is empty, or not UTF-8",
+                         id);
+    if (!(type >= PIECE_NORMAL && type <= PIECE_BYTE))
+        return error_set(error, STATUS_CORRUPT,
+                         "tokenizer.ggml.token_type is %g for token %" PRIu64 ", there are 1 to 6",
+                         type, id);
+    if (!(score - score == 0))
+        return error_set(error, STATUS_CORRUPT,
+                         "tokenizer.ggml.scores is %g for token %" PRIu64 ", not finite", score,
+                         id);
+    *piece_out = (struct piece){text.bytes, text.n, (float)score, (enum piece_type)(int)type};
+    return STATUS_OK;
+}
+
+/* Without the unused ones at the end. *n_unused_out: how many these are. */
+static enum status read_pieces(const struct gguf_file *file, struct piece_model *model,
+                               uint64_t *n_unused_out)
+{
+    struct token_arrays arrays;
+    TRY(find_arrays(file, &arrays, model->error));
+    const uint64_t n = arrays.texts->n;
+    const uint8_t *at = arrays.texts->at;
+    model->pieces = calloc(n, sizeof *model->pieces);
+    if (!model->pieces)
+        return STATUS_NO_MEMORY;
+    for (uint64_t id = 0; id < n; id++) {
+        struct piece *piece = &model->pieces[id];
+        TRY(read_piece(&arrays, id, gguf_next_text(&at), piece, model->error));
+        model->byte_fallback |= piece->type == PIECE_BYTE;
+        if (piece->type != PIECE_UNUSED)
+            model->n_pieces = id + 1;
+    }
+    *n_unused_out = n - model->n_pieces;
+    return STATUS_OK;
+}
+
+/* ---- settings ---- */
+
+static enum status read_ids(const struct gguf_file *file, struct piece_model *model)
+{
+    const struct {
+        const char *key;
+        uint64_t *id;
+    } IDS[] = {
+        {"tokenizer.ggml.bos_token_id", &model->bos},
+        {"tokenizer.ggml.eos_token_id", &model->eos},
+        {"tokenizer.ggml.unknown_token_id", &model->unk},
+        {"tokenizer.ggml.padding_token_id", &model->pad},
+    };
+    for (size_t i = 0; i < COUNT(IDS); i++) {
+        if (!gguf_find(file, IDS[i].key))
+            continue;
+        TRY(gguf_u64(file, IDS[i].key, 0, UINT32_MAX, IDS[i].id, model->error));
+        if (*IDS[i].id >= model->n_pieces)
+            return error_set(model->error, STATUS_CORRUPT,
+                             "key %s is %" PRIu64 ", there are %zu tokens that are used",
+                             IDS[i].key, *IDS[i].id, model->n_pieces);
+    }
+    return STATUS_OK;
+}
+
+static enum status require_bool(const struct gguf_file *file, const char *key, bool *value_out,
+                                struct error *error)
+{
+    if (!gguf_find(file, key))
+        return error_set(error, STATUS_CORRUPT,
+                         "key %s is missing: how texts are normalized is not known", key);
+    return gguf_bool(file, key, value_out, error);
+}
+
+static enum status read_normalizer(const struct gguf_file *file, struct piece_model *model)
+{
+    static const char CHARSMAP[] = "tokenizer.ggml.precompiled_charsmap";
+    const struct gguf_key *charsmap;
+    TRY(require_bool(file, "tokenizer.ggml.add_space_prefix", &model->prepends, model->error));
+    TRY(require_bool(file, "tokenizer.ggml.remove_extra_whitespaces", &model->collapses,
+                     model->error));
+    TRY(gguf_array(file, CHARSMAP, &charsmap, model->error));
+    if (!charsmap)
+        return STATUS_OK;
+    if (charsmap->kind != GGUF_U8 && charsmap->kind != GGUF_I8)
+        return error_set(model->error, STATUS_CORRUPT, "key %s is no array of bytes", CHARSMAP);
+    model->charsmap = charsmap->at;
+    model->n_charsmap = (size_t)charsmap->n;
+    return STATUS_OK;
+}
+
+/* What a folder's tokenizer_config.json would say. */
+static enum status make_settings(const struct gguf_file *file, const struct piece_model *model,
+                                 uint64_t n_unused, json_t **settings_out)
+{
+    bool adds_bos = false, adds_eos = true;
+    TRY(gguf_bool(file, "tokenizer.ggml.add_bos_token", &adds_bos, model->error));
+    TRY(gguf_bool(file, "tokenizer.ggml.add_eos_token", &adds_eos, model->error));
+    if ((adds_bos && model->bos >= model->n_pieces) || (adds_eos && model->eos >= model->n_pieces))
+        return error_set(model->error, STATUS_CORRUPT,
+                         "key tokenizer.ggml.%s_token_id is missing, though each text gets it",
+                         adds_bos && model->bos >= model->n_pieces ? "bos" : "eos");
+    *settings_out = json_pack("{s:s, s:b, s:b, s:i}", "tokenizer_class", "T5Tokenizer",
+                              "add_bos_token", adds_bos, "add_eos_token", adds_eos, "extra_ids",
+                              n_unused >= GAPS ? (int)GAPS : 0);
+    return *settings_out ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static enum status read_all(const struct gguf_file *file, struct piece_model *model,
+                            json_t **settings_out)
+{
+    uint64_t n_unused = 0;
+    TRY(read_pieces(file, model, &n_unused));
+    TRY(read_ids(file, model));
+    TRY(read_normalizer(file, model));
+    return make_settings(file, model, n_unused, settings_out);
+}
+
+enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_out,
+                             json_t **config_out, struct error *error)
+{
+    struct piece_model model = {.name = TOKENS,
+                                .error = error,
+                                .type = MODEL_UNIGRAM,
+                                .escapes = true,
+                                .bos = UINT64_MAX,
+                                .eos = 1,
+                                .unk = 2};
+    json_t *settings = NULL, *root = json_object();
+    enum status status = root ? read_all(file, &model, &settings) : STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = piece_model_fill(&model, settings, root);
+    if (status == STATUS_OK) {
+        *tokenizer_out = json_incref(root);
+        *config_out = piece_model_config(&model, settings);
+    }
+    json_decref(settings);
+    json_decref(root);
+    free(model.pieces);
+    return status;
+}

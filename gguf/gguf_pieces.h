@@ -1,0 +1,19 @@
+/*
+ * gguf_pieces - the tokenizer of a GGUF file whose tokenizer.ggml.model is "t5": Unigram as SentencePiece has it.
+ *
+ * Its pieces, scores and normalizer are those of the spiece.model that the file was made of (tokenizer/files/piece_model.h). Unused
+ * tokens at the end fill the vocabulary up; T5's <extra_id_0> .. are among them, without names.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "gguf/gguf_file.h"
+
+#include <jansson.h>
+
+bool gguf_pieces_are_in(const struct gguf_file *file);
+/* What would be tokenizer.json and tokenizer_config.json. The caller owns both. CORRUPT, UNSUPPORTED with a sentence that names the
+ * key; NO_MEMORY. */
+MUST_CHECK enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_out,
+                                        json_t **config_out, struct error *error);
