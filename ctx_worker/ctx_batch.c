@@ -10,11 +10,12 @@
 enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_options *options)
 {
     const struct forward_options *forward = forward_get_options(options->forward);
+    const struct model_config *config = model_get_config(options->model);
     assert(!batch->forward && "made once");
     assert(forward->tokens_max >= options->batch_tokens);
     assert(forward->sequences_max >= options->slots_max && forward->device == options->device);
     batch->forward = options->forward;
-    batch->encoder = &model_get_config(options->model)->encoder;
+    batch->encoder = &config->encoder;
     batch->chunks_max = options->slots_max;
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
     batch->n_queries = calloc(options->slots_max, sizeof *batch->n_queries);
@@ -28,6 +29,7 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
+    draws_set_suppressed(batch->draws, config->suppressed_ids, config->n_suppressed);
     TRY(draw_masks_create(options->slots_max, options->vocabulary, forward->threads,
                           &batch->masks));
     return scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer);

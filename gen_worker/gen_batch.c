@@ -10,10 +10,11 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
                            struct error *error)
 {
     const struct forward_options *forward = forward_get_options(options->forward);
+    const struct model_config *config = model_get_config(options->model);
     uint32_t n = options->sequences_max;
     assert(forward->tokens_max >= options->batch_tokens + n);
     assert(forward->sequences_max >= n && forward->device == options->device);
-    batch->encoder = &model_get_config(options->model)->encoder;
+    batch->encoder = &config->encoder;
     batch->forward = options->forward;
     batch->inputs = calloc(n, sizeof *batch->inputs);
     batch->results = calloc(n, sizeof *batch->results);
@@ -23,6 +24,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
+    draws_set_suppressed(batch->draws, config->suppressed_ids, config->n_suppressed);
     TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
     TRY(scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer));
     const char *differ_by = forward_phases_differ_by(batch->forward);

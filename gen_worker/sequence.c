@@ -1,6 +1,8 @@
 #include "gen_worker/sequence.h"
 
 #include "base/log/log.h"
+#include "model/config/suppressed_tokens.h"
+#include "model/model.h"
 #include "model/sampling/draws.h"
 #include "schedule/schedule.h"
 #include "text/constraint/constraint.h"
@@ -215,8 +217,9 @@ static void run_ahead(struct sequence *sequence, const struct gen_home *home)
     const uint32_t n = constraint_forced(sequence->job->request.constraint, ids,
                                          smaller(n_left, SEQUENCE_AHEAD_MAX));
     for (uint32_t i = 0; i < n && sequence->state == SEQUENCE_DECODING; i++) {
-        if (sequence_n_generated(sequence) < sampling->min_tokens &&
-            is_stop(sequence, home, ids[i]))
+        if ((sequence_n_generated(sequence) < sampling->min_tokens &&
+             is_stop(sequence, home, ids[i])) ||
+            suppressed_tokens_have(model_get_config(home->options->model), ids[i]))
             return;
         schedule_run_ahead(home->schedule, sequence_schedule_id(sequence));
         sequence->n_ahead++;

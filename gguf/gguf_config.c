@@ -3,6 +3,7 @@
 #include "gguf/gguf_architecture.h"
 #include "gguf/gguf_encoder.h"
 #include "gguf/gguf_gemma4.h"
+#include "gguf/gguf_token_ids.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -406,64 +407,6 @@ static enum status add_scaling(const struct gguf_file *file,
     return architecture->queries_grow ? add_growth(file, architecture, scaling, error) : STATUS_OK;
 }
 
-/* ---- tokens ---- */
-
-/* Tokens that end a text besides the one of the key, whatever the file says: those of the chat formats. */
-static const char *const ENDS[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>",         "<end_of_turn>", "<|endoftext|>",
-    "<|eom_id|>", "<EOT>",      "<|end_of_text|>", "<turn|>",       "<eos>",
-};
-/* Behind it comes what a tool says; files call it a token of a user, which is shown. */
-static const char END_FOR_TOOL[] = "<|tool_response>";
-
-enum { TOKEN_IS_CONTROL = 3, TOKEN_IS_OF_USER = 4 };
-
-static void add_id(json_t *list, uint64_t id)
-{
-    size_t i;
-    json_t *known;
-    json_array_foreach(list, i, known) if ((uint64_t)json_integer_value(known) == id) return;
-    json_array_append_new(list, json_integer((json_int_t)id));
-}
-
-static enum status add_tokens(const struct gguf_file *file, json_t *config, struct error *error)
-{
-    static const char *const KEYS[] = {"tokenizer.ggml.eos_token_id",
-                                       "tokenizer.ggml.eot_token_id"};
-    const struct gguf_key *tokens, *types;
-    TRY(gguf_array(file, "tokenizer.ggml.tokens", &tokens, error));
-    TRY(gguf_array(file, "tokenizer.ggml.token_type", &types, error));
-    if (!tokens || tokens->kind != GGUF_TEXT)
-        return error_set(error, STATUS_CORRUPT,
-                         "key tokenizer.ggml.tokens is missing, or no array of texts");
-    if (types && (types->kind == GGUF_TEXT || types->n != tokens->n))
-        return error_set(error, STATUS_CORRUPT,
-                         "key tokenizer.ggml.token_type has not a number for each of %" PRIu64
-                         " tokens",
-                         tokens->n);
-    json_t *ends = json_array();
-    json_object_set_new(config, "eos_token_id", ends);
-    json_object_set_new(config, "vocab_size", json_integer((json_int_t)tokens->n));
-    for (size_t i = 0; i < COUNT(KEYS); i++) {
-        uint64_t id = UINT64_MAX;
-        TRY(gguf_u64(file, KEYS[i], 0, tokens->n - (tokens->n > 0), &id, error));
-        if (id != UINT64_MAX)
-            add_id(ends, id);
-    }
-    const uint8_t *at = tokens->at;
-    for (uint64_t i = 0; i < tokens->n; i++) {
-        const struct gguf_text token = gguf_next_text(&at);
-        const double type = types ? gguf_number_at(types, i) : 0;
-        const bool is_control = type == TOKEN_IS_CONTROL;
-        if ((is_control || type == TOKEN_IS_OF_USER) && gguf_text_is(token, END_FOR_TOOL))
-            add_id(ends, i);
-        for (size_t e = 0; is_control && e < COUNT(ENDS); e++)
-            if (gguf_text_is(token, ENDS[e]))
-                add_id(ends, i);
-    }
-    return STATUS_OK;
-}
-
 /* Files do not say what scores are divided by the root of. */
 static void add_score_scale(const struct gguf_architecture *architecture, json_t *config)
 {
@@ -548,7 +491,7 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     json_object_set_new(config, "model_type", json_string(architecture->model_type));
     if (architecture->encoder_layers) {
         TRY(gguf_encoder_add(file, architecture, config, error));
-        return add_tokens(file, config, error);
+        return gguf_token_ids_add(file, config, error);
     }
     TRY(add_numbers(file, architecture, config, error));
     if (architecture->is_unequal) {
@@ -557,7 +500,7 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
         TRY(refuse_rest(file, architecture, config, error));
         TRY(add_scaling(file, architecture, config, error));
     }
-    TRY(add_tokens(file, config, error));
+    TRY(gguf_token_ids_add(file, config, error));
     if (architecture->qkv_is_plain)
         TRY(add_older(file, architecture, config, error));
     if (architecture->is_interleaved)

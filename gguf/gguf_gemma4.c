@@ -75,8 +75,6 @@ static enum status refuse_rest(const struct layers *layers)
         uint64_t most;
     } NEUTRAL[] = {{KEY("nextn_predict_layers"), 0}, {KEY("expert_group_count"), 1}};
     static const char SCALING[] = KEY("rope.scaling.type");
-    static const char SUPPRESSED[] = "tokenizer.ggml.suppress_tokens";
-    const struct gguf_key *suppressed = gguf_find(layers->file, SUPPRESSED);
     struct gguf_text type = {"none", 4};
     for (size_t i = 0; i < sizeof NEUTRAL / sizeof *NEUTRAL; i++) {
         uint64_t number = 0;
@@ -91,10 +89,6 @@ static enum status refuse_rest(const struct layers *layers)
         return error_set(layers->error, STATUS_UNSUPPORTED,
                          "key %s is \"%.*s\", supported for gemma4 is none", SCALING,
                          (int)(type.n < 60 ? type.n : 60), type.bytes);
-    if (suppressed && suppressed->n > 0)
-        return error_set(layers->error, STATUS_UNSUPPORTED,
-                         "key %s has %" PRIu64 " values, which is not supported in GGUF files",
-                         SUPPRESSED, suppressed->n);
     return STATUS_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
+#include "model/config/suppressed_tokens.h"
 #include "model/config/unequal_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/encoder_table.h"
@@ -233,7 +234,7 @@ static struct hash128 digest_config(const struct model_config *config)
     }
     digest = hash128_chain(&KEY, digest, config->windows,
                            config->n_layers * sizeof *config->windows);
-    return digest_decoder(config, digest);
+    return suppressed_tokens_digest(config, digest_decoder(config, digest));
 }
 
 /* Digests name, type, shape and bytes of each used tensor, in the order of names: the place in the files has no effect. */

@@ -9,6 +9,7 @@
 #include "model/config/families.h"
 #include "model/config/layer_list.h"
 #include "model/config/rope_parameters.h"
+#include "model/config/suppressed_tokens.h"
 #include "model/config/unequal_layers.h"
 #include "model/files/json_fields.h"
 #include "model/files/mapped_file.h"
@@ -424,6 +425,8 @@ static enum status read_config(const struct json_fields *whole, bool is_alone, b
         TRY(unequal_layers_read(fields, config));
     TRY(read_ropes(fields, config));
     TRY(read_eos(fields, config));
+    if (is_alone)
+        TRY(suppressed_tokens_read(whole, config));
     return config->is_text_of_more ? read_around(fields, whole, config) : STATUS_OK;
 }
 
@@ -447,6 +450,8 @@ static enum status parse(const char *config_json, size_t config_bytes, const cha
             status = read_eos(&fields, &config);
         if (status == STATUS_OK)
             status = encoder_read_generation(&fields, &config);
+        if (status == STATUS_OK)
+            status = suppressed_tokens_read(&fields, &config);
         json_decref(root);
     }
     if (status == STATUS_OK)

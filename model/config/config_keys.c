@@ -89,7 +89,9 @@ static const struct key_group CONFIG_KEYS[] = {
 };
 
 static const struct key_group GENERATION_KEYS[] = {
-    {KEY_USED, NULL, "do_sample temperature top_k top_p min_p repetition_penalty eos_token_id"},
+    {KEY_USED, NULL,
+     "do_sample temperature top_k top_p min_p repetition_penalty eos_token_id "
+     "suppress_tokens"},
     {KEY_IGNORED, STORED,
      "transformers_version _commit_hash _from_model_config _original_object_hash trust_remote_code "
      "generation_kwargs"},
@@ -114,7 +116,7 @@ static const struct key_group GENERATION_KEYS[] = {
     {KEY_NOT_DONE, "1", "num_beams num_beam_groups num_return_sequences length_penalty"},
     {KEY_REFUSED, NULL,
      "penalty_alpha dola_layers top_h bad_words_ids force_words_ids constraints "
-     "forced_bos_token_id forced_eos_token_id forced_decoder_ids suppress_tokens "
+     "forced_bos_token_id forced_eos_token_id forced_decoder_ids "
      "begin_suppress_tokens sequence_bias exponential_decay_length_penalty watermarking_config "
      "token_healing stop_strings cache_implementation"},
     {KEY_REFUSED, "0", "epsilon_cutoff eta_cutoff"},

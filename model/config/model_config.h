@@ -17,13 +17,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LAYERS_MAX      512u
-#define HIDDEN_MAX      65536u
-#define HEADS_MAX       1024u
-#define FFN_MAX         (1u << 20)
-#define VOCABULARY_MAX  (1u << 24)
-#define EOS_IDS_MAX     256u
-#define LATENT_HEAD_MAX 1024u /* of nope_dim and of v_dim */
+#define LAYERS_MAX         512u
+#define HIDDEN_MAX         65536u
+#define HEADS_MAX          1024u
+#define FFN_MAX            (1u << 20)
+#define VOCABULARY_MAX     (1u << 24)
+#define EOS_IDS_MAX        256u
+#define SUPPRESSED_IDS_MAX 256u
+#define LATENT_HEAD_MAX    1024u /* of nope_dim and of v_dim */
 
 /* LongRoPE's frequencies: divided by the short factors, if no more than original_positions are served, else by the long ones. So
  * they are the same for all sequences of a process, and K of a short prompt can begin a long one. */
@@ -107,6 +108,8 @@ struct model_config {
 
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */
+    uint32_t n_suppressed;
+    uint32_t suppressed_ids[SUPPRESSED_IDS_MAX]; /* never drawn (suppressed_tokens.h); each once */
 };
 
 /* What a token has in the cache of a layer: K and V of n_heads heads of dim elements each; latents: one row of dim elements, whose

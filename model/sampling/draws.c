@@ -63,6 +63,11 @@ void draws_set_ends(struct draws *draws, const uint32_t *ids, uint32_t n)
     sampler_set_ends(draws->sampler, ids, n);
 }
 
+void draws_set_suppressed(struct draws *draws, const uint32_t *ids, uint32_t n)
+{
+    sampler_set_suppressed(draws->sampler, ids, n);
+}
+
 void draws_destroy(struct draws *draws)
 {
     if (!draws)

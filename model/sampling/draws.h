@@ -30,6 +30,8 @@ MUST_CHECK enum status draws_create(struct forward *forward, const struct kernel
 void draws_destroy(struct draws *draws); /* NULL is fine */
 /* As sampler_set_ends. */
 void draws_set_ends(struct draws *draws, const uint32_t *ids, uint32_t n);
+/* As sampler_set_suppressed. */
+void draws_set_suppressed(struct draws *draws, const uint32_t *ids, uint32_t n);
 
 /* As forward_run, and draws a token for each sequence that wants logits. draws_inout [count of wants_logits], in the order
  * of the sequences, gets tokens and a status each: logits that are not finite give no token. Sets the wishes of sequences.

@@ -35,6 +35,12 @@ void penalties_set_ends(struct penalties *penalties, const uint32_t *ids, uint32
     penalties->n_ends = n;
 }
 
+void penalties_set_suppressed(struct penalties *penalties, const uint32_t *ids, uint32_t n)
+{
+    penalties->suppressed = ids;
+    penalties->n_suppressed = n;
+}
+
 /* ---- seen tokens ---- */
 
 /* In counts, of a token that is in the list: with its index. Counts are smaller. */
@@ -134,6 +140,8 @@ uint32_t penalties_make(struct penalties *penalties, const struct draw *draw)
         forbid_ends(penalties, params, &n);
     if (rules)
         forbid_bad(penalties, draw, &n);
+    for (uint32_t i = 0; i < penalties->n_suppressed; i++)
+        forbid(penalties, penalties->suppressed[i], &n);
     for (uint32_t i = 0; i < n; i++)
         penalties->counts[penalties->list[i].id] = 0;
     return n;

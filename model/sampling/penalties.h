@@ -5,7 +5,7 @@
  *     entry          a positive logit is divided by factor, another multiplied; then subtract is taken off
  *     seen           factor: repetition_penalty; subtract: presence and frequency penalty
  *     logit_bias     taken off subtract
- *     not drawn      subtract is infinite: before min_tokens of what ends a reply, and of bad_words
+ *     not drawn      subtract is infinite: before min_tokens of what ends a reply, of bad_words, and of what the model suppresses
  *
  * allowed_token_ids are no entries: they would be the rest of the vocabulary.
  *
@@ -31,6 +31,8 @@ struct penalties {
     struct sampling_penalty *list; /* [vocabulary] */
     uint32_t n_ends;
     uint32_t ends[PENALTIES_ENDS_MAX]; /* the model's end-of-sequence tokens */
+    uint32_t n_suppressed;
+    const uint32_t *suppressed; /* what the model never gives */
 };
 
 /* NO_MEMORY. A zeroed one may be finished. */
@@ -38,6 +40,9 @@ MUST_CHECK enum status penalties_init(struct penalties *penalties, uint32_t voca
 void penalties_finish(struct penalties *penalties);
 /* ids are below the vocabulary, n up to PENALTIES_ENDS_MAX. */
 void penalties_set_ends(struct penalties *penalties, const uint32_t *ids, uint32_t n);
+
+/* ids are below the vocabulary, and borrowed. */
+void penalties_set_suppressed(struct penalties *penalties, const uint32_t *ids, uint32_t n);
 
 /* Fills list; returns the number of entries. */
 uint32_t penalties_make(struct penalties *penalties, const struct draw *draw);

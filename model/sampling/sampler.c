@@ -55,6 +55,11 @@ void sampler_set_ends(struct sampler *sampler, const uint32_t *ids, uint32_t n)
     penalties_set_ends(&sampler->penalties, ids, n);
 }
 
+void sampler_set_suppressed(struct sampler *sampler, const uint32_t *ids, uint32_t n)
+{
+    penalties_set_suppressed(&sampler->penalties, ids, n);
+}
+
 /* ---- penalties and rules ---- */
 
 uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,

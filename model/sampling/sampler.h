@@ -6,7 +6,7 @@
  *
  *     repetition   for tokens of prompt and generation: divides a positive logit, multiplies any other
  *     presence     for generated tokens: subtracted once;  frequency: subtracted for each occurrence
- *     not drawn    all but allowed_token_ids and those of a mask (a constraint's); before min_tokens the tokens that end a reply; bad_words (penalties.h): -infinity
+ *     not drawn    all but allowed_token_ids and those of a mask (a constraint's); before min_tokens the tokens that end a reply; bad_words; what the model suppresses (penalties.h): -infinity
  *     rank         by logit; with equal logits the lower id is first; temperature 0 takes the first rank
  *     top-k        keeps exactly the k first ranks
  *     top-p        of the tokens that top-k keeps, keeps the fewest first ranks whose share reaches top_p
@@ -50,6 +50,8 @@ MUST_CHECK enum status sampler_create(uint32_t vocabulary, const struct kernels 
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
 /* The model's end-of-sequence tokens, which min_tokens keeps away: none at first; n up to PENALTIES_ENDS_MAX. */
 void sampler_set_ends(struct sampler *sampler, const uint32_t *ids, uint32_t n);
+/* Tokens that the model never gives: none at first; each once. Borrowed until sampler_destroy. */
+void sampler_set_suppressed(struct sampler *sampler, const uint32_t *ids, uint32_t n);
 
 /* tokens: prompt then generated, n_prompt of n_tokens; the new token's position is n_tokens.
  * logits [vocabulary] are read only. logprobs_out may be NULL when params->n_logprobs is 0. May be SAMPLER_NO_TOKEN. */

@@ -3,7 +3,9 @@
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/command.h"
 #include "support/dial.h"
+#include "support/model_copy.h"
 
 #include <criterion/criterion.h>
 #include <semaphore.h>
@@ -227,6 +229,46 @@ static void close_both(void)
 {
     close_caller(&single);
     close_caller(&split);
+}
+
+/* generation_config.json of a copy of the model; both clusters get it. */
+static void open_both_suppressing(const uint32_t *ids)
+{
+    char folder[300];
+    model_copy_make();
+    FILE *file = fopen(in_folder("model/generation_config.json"), "w");
+    cr_assert_not_null(file);
+    fprintf(file, "{\"eos_token_id\": %u, \"suppress_tokens\": [%u, %u]}", EOS, ids[0], ids[1]);
+    cr_assert_eq(fclose(file), 0);
+    snprintf(folder, sizeof folder, "%s", in_folder("model"));
+    open_caller(&single, &(struct cluster_options){.n_generations = 1, .model = folder});
+    open_caller(&split,
+                &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .model = folder});
+}
+
+/* The first token, which the context worker draws, and a later one: as if each request had kept them away. */
+Test(rules, what_the_model_suppresses_is_not_drawn)
+{
+    static struct question question;
+    struct reply plain, without;
+    uint32_t ids[2];
+    open_both();
+    begin(&question, &single, 5);
+    plain = *ask_both(&question);
+    ids[0] = plain.ids[0];
+    add_bias(&question, ids[0], -100);
+    ids[1] = ask_both(&question)->ids[3];
+    cr_assert_neq(ids[0], ids[1]);
+    add_bias(&question, ids[1], -100);
+    without = *ask_both(&question);
+    close_both();
+    open_both_suppressing(ids);
+    begin(&question, &single, 5);
+    expect_equal(&without, ask_both(&question));
+    cr_expect_not(has(&split.reply, ids[0], N_TOKENS) || has(&split.reply, ids[1], N_TOKENS));
+    add_bias(&question, ids[0], 100);
+    expect_equal(&without, ask_both(&question));
+    close_both();
 }
 
 Test(rules, min_tokens_keep_ends_away)

@@ -75,13 +75,19 @@ Test(bad_folder, config_is_malformed)
         {SINGLE, FILE_LINK, "config.json=~/nowhere", STATUS_NOT_FOUND, "config.json"},
         {SINGLE, FILE_TEXT, "generation_config.json={\"num_beams\": -4}", STATUS_CORRUPT,
          "generation_config.json: num_beams is -4, expected 1 .."},
-        {SINGLE, CONFIG_SET, "{\"suppress_tokens\": [3]}", STATUS_UNSUPPORTED,
-         "config.json: suppress_tokens is [3]"},
+        {SINGLE, CONFIG_SET, "{\"suppress_tokens\": [3, 96]}", STATUS_CORRUPT,
+         "config.json: suppress_tokens: element 1 is not an id below vocab_size 96"},
+        {SINGLE, FILE_TEXT, "generation_config.json={\"suppress_tokens\": [1.5]}", STATUS_CORRUPT,
+         "generation_config.json: suppress_tokens: element 0 is not an id below vocab_size 96"},
+        {SINGLE, FILE_TEXT, "generation_config.json={\"suppress_tokens\": 5}", STATUS_CORRUPT,
+         "generation_config.json: suppress_tokens is no list of token ids"},
+        {SINGLE, CONFIG_SET, "{\"begin_suppress_tokens\": [3]}", STATUS_UNSUPPORTED,
+         "config.json: begin_suppress_tokens is [3]"},
         {SINGLE, FILE_TEXT, "generation_config.json={\"eos_token_id\": [1, 96]}", STATUS_CORRUPT,
          "generation_config.json: eos_token_id"},
         {SINGLE, FILE_TEXT, "generation_config.json=", STATUS_CORRUPT, "generation_config.json"},
     };
-    CHECK_ALL(CASES, 17);
+    CHECK_ALL(CASES, 20);
 }
 
 Test(bad_folder, a_number_of_the_config_is_out_of_range)

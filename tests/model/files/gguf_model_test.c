@@ -401,7 +401,27 @@ Test(gguf_model, numbers_of_single_layers_are_refused_with_the_layer)
                                      "\0\0\0\0\x0a\0\0\0\0\0\0\0abcdefghij";
     write_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
     expect_refused(path, "suppressed",
-                   "key tokenizer.ggml.suppress_tokens has 10 values, which is not supported");
+                   "key tokenizer.ggml.suppress_tokens is 97 at 0, no id of the 96 tokens");
+    folder_remove(folder);
+}
+
+Test(gguf_model, tokens_that_are_suppressed_are_known)
+{
+    static const char SUPPRESSED[] =
+        "\x1e\0\0\0\0\0\0\0tokenizer.ggml.suppress_tokens\x09\0\0\0"
+        "\0\0\0\0\x0a\0\0\0\0\0\0\0\x05\x5f\x05\x5f\x05\x5f\x05\x5f\x05\x5f";
+    char folder[256], path[300];
+    struct error error = {""};
+    struct model *model = NULL;
+    folder_make(folder, sizeof folder, "gguf_model");
+    snprintf(path, sizeof path, "%s/suppressed.gguf", folder);
+    gguf_files_init();
+    write_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
+    cr_assert_eq(model_load(path, NULL, &error, &model), STATUS_OK, "%s", error.text);
+    const struct model_config *config = model_get_config(model);
+    cr_assert_eq(config->n_suppressed, 2);
+    cr_expect(config->suppressed_ids[0] == 5 && config->suppressed_ids[1] == 95);
+    model_destroy(model);
     folder_remove(folder);
 }
 

@@ -79,8 +79,24 @@ static void read_parameters(const json_t *changes, struct sampling_params *param
         params->top_p = (float)json_number_value(value);
 }
 
-static size_t check_case(struct sampler *sampler, const json_t *entry, const float *logits,
-                         size_t index)
+/* What is not allowed is suppressed: to Transformers it is the same. */
+static void suppress_rest(struct sampler *sampler, struct token_rules *rules)
+{
+    static uint32_t rest[VOCABULARY];
+    static bool is_allowed[VOCABULARY];
+    uint32_t n = 0;
+    memset(is_allowed, rules->n_allowed == 0, sizeof is_allowed);
+    for (uint32_t i = 0; i < rules->n_allowed; i++)
+        is_allowed[rules->allowed_ids[i]] = true;
+    for (uint32_t id = 0; id < VOCABULARY; id++)
+        if (!is_allowed[id])
+            rest[n++] = id;
+    rules->n_allowed = 0;
+    sampler_set_suppressed(sampler, rest, n);
+}
+
+static size_t check_case(struct sampler *sampler, bool suppresses, const json_t *entry,
+                         const float *logits, size_t index)
 {
     uint32_t n_tokens;
     uint32_t *tokens = golden_ids(json_object_get(entry, "tokens"), &n_tokens);
@@ -93,6 +109,8 @@ static size_t check_case(struct sampler *sampler, const json_t *entry, const flo
     read_parameters(json_object_get(entry, "parameters"), &params);
     read_rules(json_object_get(entry, "rules"), &golden, &params);
     cr_assert_eq(sampling_check(&params, VOCABULARY, &error), STATUS_OK, "%s", error.text);
+    if (suppresses)
+        suppress_rest(sampler, &golden.rules);
     json_array_foreach((json_t *)json_object_get(entry, "draws"), i, pair)
     {
         params.seed = (uint64_t)json_integer_value(json_array_get(pair, 0));
@@ -103,7 +121,7 @@ static size_t check_case(struct sampler *sampler, const json_t *entry, const flo
     return i;
 }
 
-Test(penalties, rules_leave_what_transformers_leaves)
+static void check_rules(bool suppresses)
 {
     json_t *golden = golden_json(GOLDEN_MODELS, "rules.json"), *entry;
     float *vectors = golden_floats(GOLDEN_MODELS, "sampling.f32", 4 * VOCABULARY);
@@ -118,13 +136,23 @@ Test(penalties, rules_leave_what_transformers_leaves)
     json_array_foreach(json_object_get(golden, "cases"), i, entry)
     {
         size_t vector = (size_t)json_integer_value(json_object_get(entry, "vector"));
-        n_draws += check_case(sampler, entry, vectors + vector * VOCABULARY, i);
+        n_draws += check_case(sampler, suppresses, entry, vectors + vector * VOCABULARY, i);
     }
     cr_assert_gt(n_draws, 1500);
     sampler_destroy(sampler);
     free(ends);
     free(vectors);
     json_decref(golden);
+}
+
+Test(penalties, rules_leave_what_transformers_leaves)
+{
+    check_rules(false);
+}
+
+Test(penalties, what_a_model_suppresses_is_not_drawn)
+{
+    check_rules(true);
 }
 
 /* ---- entries ---- */
@@ -172,5 +200,10 @@ Test(penalties, a_token_has_one_entry_whatever_adds_to_it)
     }
     params.min_tokens = 3;
     cr_assert_null(find(&penalties, penalties_make(&penalties, &draw), 15));
+    penalties_set_suppressed(&penalties, (const uint32_t[]){2, 5}, 2);
+    const uint32_t n = penalties_make(&penalties, &draw);
+    cr_expect_eq(n, 5, "2 was there, 5 came, 15 left");
+    cr_expect_eq(find(&penalties, n, 2)->subtract, INFINITY, "whatever was seen");
+    cr_expect_eq(find(&penalties, n, 5)->subtract, INFINITY);
     penalties_finish(&penalties);
 }
