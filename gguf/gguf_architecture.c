@@ -100,7 +100,7 @@ static const char *const GEMMA4_ENDS[][2] = {
     {"output.weight", "lm_head.weight"},
     {NULL, NULL},
 };
-/* The scales of the choice are called those of down, since they may as well be there. */
+/* What scales the weight of an expert that was chosen is called the scale of its down: the result is the same. */
 static const char *const GEMMA4[][2] = {
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
     {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},

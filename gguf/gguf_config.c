@@ -383,6 +383,10 @@ static enum status add_scaling(const struct gguf_file *file,
         return add_llama3(frequencies, config, error);
     if (gguf_find_tensor(file, "rope_factors_long.weight"))
         return add_longrope(file, architecture, config, error);
+    snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture->name);
+    TRY(gguf_real(file, key, &factor, error));
+    if (factor != 1 && factor != 0)
+        type = (struct gguf_text){"linear", 6}; /* unless it is said */
     snprintf(key, sizeof key, "%s.rope.scaling.type", architecture->name);
     TRY(gguf_text(file, key, &type, error));
     if (gguf_text_is(type, "none"))
@@ -391,8 +395,6 @@ static enum status add_scaling(const struct gguf_file *file,
         return error_set(error, STATUS_UNSUPPORTED,
                          "key %s is \"%.*s\", supported are none, linear and yarn", key,
                          (int)(type.n < 60 ? type.n : 60), type.bytes);
-    snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture->name);
-    TRY(gguf_real(file, key, &factor, error));
     snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture->name);
     TRY(gguf_u64(file, key, 1, NUMBER_MAX, &original, error));
     json_t *scaling = json_pack("{s:s#, s:f}", "rope_type", type.bytes, (int)type.n, "factor",
@@ -405,6 +407,26 @@ static enum status add_scaling(const struct gguf_file *file,
     if (architecture->is_latent)
         return add_mscale(file, architecture, scaling, error);
     return architecture->queries_grow ? add_growth(file, architecture, scaling, error) : STATUS_OK;
+}
+
+/* Scales of whole tensors, as some quantizers write them. */
+static enum status refuse_scales(const struct gguf_file *file,
+                                 const struct gguf_architecture *architecture, struct error *error)
+{
+    static const char END[] = ".scale";
+    const size_t n_end = sizeof END - 1;
+    char name[GGUF_NAME_MAX + 64];
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct gguf_text own = file->tensors[i].name;
+        if (own.n < n_end || memcmp(own.bytes + own.n - n_end, END, n_end) != 0)
+            continue;
+        gguf_architecture_name(architecture, own, 0, name, sizeof name);
+        if (!name[0])
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "tensor %.*s scales another one, which is not supported for %s",
+                             (int)own.n, own.bytes, architecture->name);
+    }
+    return STATUS_OK;
 }
 
 /* Files do not say what scores are divided by the root of. */
@@ -489,6 +511,7 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     TRY(gguf_architecture_find(file, &architecture, error));
     json_object_set_new(config, "architectures", json_pack("[s]", architecture->class));
     json_object_set_new(config, "model_type", json_string(architecture->model_type));
+    TRY(refuse_scales(file, architecture, error));
     if (architecture->encoder_layers) {
         TRY(gguf_encoder_add(file, architecture, config, error));
         return gguf_token_ids_add(file, config, error);

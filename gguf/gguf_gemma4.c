@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define NUMBER_MAX (1u << 24)
+#define LAYERS_MAX 512u /* as model_config.h has it */
 #define KEY(rest)  "gemma4." rest
 
 static const char PATTERN[] = KEY("attention.sliding_window_pattern");
@@ -74,7 +75,8 @@ static enum status refuse_rest(const struct layers *layers)
         const char *key;
         uint64_t most;
     } NEUTRAL[] = {{KEY("nextn_predict_layers"), 0}, {KEY("expert_group_count"), 1}};
-    static const char SCALING[] = KEY("rope.scaling.type");
+    static const char SCALING[] = KEY("rope.scaling.type"), FACTOR[] = KEY("rope.scaling.factor");
+    double factor = 1;
     struct gguf_text type = {"none", 4};
     for (size_t i = 0; i < sizeof NEUTRAL / sizeof *NEUTRAL; i++) {
         uint64_t number = 0;
@@ -89,6 +91,10 @@ static enum status refuse_rest(const struct layers *layers)
         return error_set(layers->error, STATUS_UNSUPPORTED,
                          "key %s is \"%.*s\", supported for gemma4 is none", SCALING,
                          (int)(type.n < 60 ? type.n : 60), type.bytes);
+    TRY(gguf_real(layers->file, FACTOR, &factor, layers->error));
+    if (factor != 1 && factor != 0)
+        return error_set(layers->error, STATUS_UNSUPPORTED,
+                         "key %s is %g, supported for gemma4 is 1", FACTOR, factor);
     return STATUS_OK;
 }
 
@@ -189,16 +195,21 @@ static enum status add_heads(const struct layers *layers)
 static enum status add_sharing(struct layers *layers)
 {
     char name[64];
-    bool k_is_v = false;
+    uint64_t n_with_v = 0, n_without = 0;
     TRY(gguf_u64(layers->file, SHARED, 0, layers->n, &layers->n_sharing, layers->error));
     set_number(layers, "num_kv_shared_layers", layers->n_sharing);
     for (uint64_t layer = 0; layer < layers->n - layers->n_sharing; layer++)
         if (sees_all(layers, layer)) {
             snprintf(name, sizeof name, "blk.%" PRIu64 ".attn_v.weight", layer);
-            k_is_v = !gguf_find_tensor(layers->file, name);
-            break;
+            const bool has_v = gguf_find_tensor(layers->file, name);
+            n_with_v += has_v;
+            n_without += !has_v;
+            if (n_with_v > 0 && n_without > 0)
+                return error_set(layers->error, STATUS_UNSUPPORTED,
+                                 "tensor %s is %s, but layers before it that see all tokens %s one",
+                                 name, has_v ? "there" : "missing", has_v ? "have not" : "have");
         }
-    json_object_set_new(layers->config, "attention_k_eq_v", json_boolean(k_is_v));
+    json_object_set_new(layers->config, "attention_k_eq_v", json_boolean(n_without > 0));
     return STATUS_OK;
 }
 
@@ -233,11 +244,13 @@ static enum status count_turning(const struct layers *layers, uint64_t n_pairs, 
     const struct gguf_tensor *tensor = gguf_find_tensor(layers->file, FREQUENCIES);
     uint64_t n = 0;
     float value;
-    if (!tensor || tensor->type != GGUF_TYPE_F32 || tensor->n_dims != 1 ||
-        tensor->dims[0] != n_pairs)
+    if (!tensor)
+        return error_set(layers->error, STATUS_CORRUPT, "tensor %s is missing", FREQUENCIES);
+    if (tensor->type != GGUF_TYPE_F32 || tensor->n_dims != 1 || tensor->dims[0] != n_pairs)
         return error_set(layers->error, STATUS_CORRUPT,
-                         "tensor %s is missing, or not F32 of %" PRIu64 " elements", FREQUENCIES,
-                         n_pairs);
+                         "tensor %s has %" PRIu64 " elements in the first of %u dimensions, "
+                         "expected F32 and %" PRIu64 " in one",
+                         FREQUENCIES, tensor->dims[0], tensor->n_dims, n_pairs);
     for (uint64_t i = 0; i < n_pairs; i++) {
         memcpy(&value, tensor->data + i * sizeof value, sizeof value);
         if (value == 1 && n == i)
@@ -325,6 +338,10 @@ enum status gguf_gemma4_add(const struct gguf_file *file, json_t *config, struct
         .n = (uint64_t)json_integer_value(json_object_get(config, "num_hidden_layers")),
         .config = config,
         .error = error};
+    if (layers.n > LAYERS_MAX)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "key gemma4.block_count is %" PRIu64 ", at most %u are supported",
+                         layers.n, LAYERS_MAX);
     TRY(refuse_rest(&layers));
     TRY(add_windows(&layers));
     TRY(add_heads(&layers));

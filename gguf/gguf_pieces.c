@@ -1,15 +1,19 @@
 #include "gguf/gguf_pieces.h"
 
 #include "base/utf8.h"
+#include "tokenizer/files/document.h"
 #include "tokenizer/files/piece_model.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TOKENS "tokenizer.ggml.tokens"
 
-/* T5's tokens for gaps are so many. */
-enum { GAPS = 100 };
+/* Tokens for gaps: of T5, and of UMT5. */
+enum { GAPS = 100, GAPS_OF_UMT5 = 300 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -62,38 +66,76 @@ static enum status read_piece(const struct token_arrays *arrays, uint64_t id, st
     if (text.n == 0 || utf8_first_invalid(text.bytes, text.n) != text.n)
         return error_set(error, STATUS_CORRUPT, TOKENS ": token %" PRIu64 " is empty, or not UTF-8",
                          id);
-    if (!(type >= PIECE_NORMAL && type <= PIECE_BYTE))
+    if (!(type >= PIECE_NORMAL && type <= PIECE_BYTE) || type != floor(type))
         return error_set(error, STATUS_CORRUPT,
                          "tokenizer.ggml.token_type is %g for token %" PRIu64 ", there are 1 to 6",
                          type, id);
-    if (!(score - score == 0))
+    if (!isfinite((float)score))
         return error_set(error, STATUS_CORRUPT,
-                         "tokenizer.ggml.scores is %g for token %" PRIu64 ", not finite", score,
-                         id);
+                         "tokenizer.ggml.scores is %g for token %" PRIu64
+                         ", no finite number of 32 bits",
+                         score, id);
     *piece_out = (struct piece){text.bytes, text.n, (float)score, (enum piece_type)(int)type};
     return STATUS_OK;
 }
 
-/* Without the unused ones at the end. *n_unused_out: how many these are. */
-static enum status read_pieces(const struct gguf_file *file, struct piece_model *model,
-                               uint64_t *n_unused_out)
+/* "[PAD7]" of token 7: it fills the vocabulary up, as no piece of SentencePiece does. */
+static bool is_filling(const struct piece *piece, uint64_t id)
+{
+    char name[32];
+    const int n = snprintf(name, sizeof name, "[PAD%" PRIu64 "]", id);
+    return piece->type == PIECE_UNUSED && piece->n_bytes == (size_t)n &&
+           memcmp(piece->text, name, piece->n_bytes) == 0;
+}
+
+/* What a file has for each token: pieces, then filling, then tokens that were added to the model later. */
+struct token_list {
+    struct piece *pieces; /* [n] */
+    uint64_t n, n_pieces, n_filling;
+};
+
+static enum status read_pieces(const struct gguf_file *file, struct token_list *list,
+                               struct error *error)
 {
     struct token_arrays arrays;
-    TRY(find_arrays(file, &arrays, model->error));
-    const uint64_t n = arrays.texts->n;
+    TRY(find_arrays(file, &arrays, error));
     const uint8_t *at = arrays.texts->at;
-    model->pieces = calloc(n, sizeof *model->pieces);
-    if (!model->pieces)
+    list->n = arrays.texts->n;
+    list->pieces = calloc(list->n, sizeof *list->pieces);
+    if (!list->pieces)
         return STATUS_NO_MEMORY;
-    for (uint64_t id = 0; id < n; id++) {
-        struct piece *piece = &model->pieces[id];
-        TRY(read_piece(&arrays, id, gguf_next_text(&at), piece, model->error));
-        model->byte_fallback |= piece->type == PIECE_BYTE;
-        if (piece->type != PIECE_UNUSED)
-            model->n_pieces = id + 1;
-    }
-    *n_unused_out = n - model->n_pieces;
+    for (uint64_t id = 0; id < list->n; id++)
+        TRY(read_piece(&arrays, id, gguf_next_text(&at), &list->pieces[id], error));
+    while (list->n_pieces < list->n && !is_filling(&list->pieces[list->n_pieces], list->n_pieces))
+        list->n_pieces++;
+    uint64_t id = list->n_pieces;
+    while (id < list->n && is_filling(&list->pieces[id], id))
+        id++;
+    list->n_filling = id - list->n_pieces;
     return STATUS_OK;
+}
+
+static void take_pieces(const struct token_list *list, struct piece_model *model)
+{
+    model->pieces = list->pieces;
+    model->n_pieces = list->n_pieces;
+    for (size_t id = 0; id < model->n_pieces; id++) {
+        model->byte_fallback |= model->pieces[id].type == PIECE_BYTE;
+        if (model->unk == UINT64_MAX && model->pieces[id].type == PIECE_UNKNOWN)
+            model->unk = id;
+    }
+}
+
+/* A list of tokenizer.json. */
+static void add_later_tokens(const struct token_list *list, json_t *added)
+{
+    for (uint64_t id = list->n_pieces + list->n_filling; id < list->n; id++) {
+        const struct piece *piece = &list->pieces[id];
+        const struct document_token token = {id, piece->text, piece->n_bytes};
+        if (piece->type == PIECE_OF_USER || piece->type == PIECE_CONTROL)
+            json_array_append_new(added,
+                                  document_added_token(&token, piece->type == PIECE_CONTROL));
+    }
 }
 
 /* ---- settings ---- */
@@ -147,9 +189,17 @@ static enum status read_normalizer(const struct gguf_file *file, struct piece_mo
     return STATUS_OK;
 }
 
+/* The names of the tokens for gaps are not in the file. */
+static int n_gaps(const struct gguf_file *file, uint64_t n_filling)
+{
+    const bool is_umt5 = gguf_find_tensor(file, "enc.blk.1.attn_rel_b.weight");
+    const int n = is_umt5 ? GAPS_OF_UMT5 : GAPS;
+    return n_filling >= (uint64_t)n ? n : 0;
+}
+
 /* What a folder's tokenizer_config.json would say. */
 static enum status make_settings(const struct gguf_file *file, const struct piece_model *model,
-                                 uint64_t n_unused, json_t **settings_out)
+                                 uint64_t n_filling, json_t **settings_out)
 {
     bool adds_bos = false, adds_eos = true;
     TRY(gguf_bool(file, "tokenizer.ggml.add_bos_token", &adds_bos, model->error));
@@ -160,40 +210,42 @@ static enum status make_settings(const struct gguf_file *file, const struct piec
                          adds_bos && model->bos >= model->n_pieces ? "bos" : "eos");
     *settings_out = json_pack("{s:s, s:b, s:b, s:i}", "tokenizer_class", "T5Tokenizer",
                               "add_bos_token", adds_bos, "add_eos_token", adds_eos, "extra_ids",
-                              n_unused >= GAPS ? (int)GAPS : 0);
+                              n_gaps(file, n_filling));
     return *settings_out ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-static enum status read_all(const struct gguf_file *file, struct piece_model *model,
-                            json_t **settings_out)
+static enum status read_all(const struct gguf_file *file, struct token_list *list,
+                            struct piece_model *model, json_t **settings_out)
 {
-    uint64_t n_unused = 0;
-    TRY(read_pieces(file, model, &n_unused));
+    TRY(read_pieces(file, list, model->error));
+    take_pieces(list, model);
     TRY(read_ids(file, model));
     TRY(read_normalizer(file, model));
-    return make_settings(file, model, n_unused, settings_out);
+    return make_settings(file, model, list->n_filling, settings_out);
 }
 
 enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_out,
                              json_t **config_out, struct error *error)
 {
+    struct token_list list = {0};
     struct piece_model model = {.name = TOKENS,
                                 .error = error,
                                 .type = MODEL_UNIGRAM,
                                 .escapes = true,
                                 .bos = UINT64_MAX,
                                 .eos = 1,
-                                .unk = 2};
+                                .unk = UINT64_MAX};
     json_t *settings = NULL, *root = json_object();
-    enum status status = root ? read_all(file, &model, &settings) : STATUS_NO_MEMORY;
+    enum status status = root ? read_all(file, &list, &model, &settings) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
         status = piece_model_fill(&model, settings, root);
     if (status == STATUS_OK) {
+        add_later_tokens(&list, json_object_get(root, "added_tokens"));
         *tokenizer_out = json_incref(root);
         *config_out = piece_model_config(&model, settings);
     }
     json_decref(settings);
     json_decref(root);
-    free(model.pieces);
+    free(list.pieces);
     return status;
 }

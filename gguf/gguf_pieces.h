@@ -1,8 +1,9 @@
 /*
  * gguf_pieces - the tokenizer of a GGUF file whose tokenizer.ggml.model is "t5": Unigram as SentencePiece has it.
  *
- * Its pieces, scores and normalizer are those of the spiece.model that the file was made of (tokenizer/files/piece_model.h). Unused
- * tokens at the end fill the vocabulary up; T5's <extra_id_0> .. are among them, without names.
+ * Its pieces, scores and normalizer are those of the spiece.model that the file was made of (tokenizer/files/piece_model.h). Tokens
+ * "[PAD7]" fill the vocabulary up; <extra_id_0> .. are the first of them, without names: 100, of UMT5 300. Tokens that were added to
+ * a model later may follow.
  *
  * Thread: any; no state.
  */

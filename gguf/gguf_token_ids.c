@@ -5,7 +5,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-enum { SUPPRESSED_MAX = 256 }; /* as model_config.h has it */
+enum { ENDS_MAX = 256, SUPPRESSED_MAX = 256 }; /* as model_config.h has them */
 
 /* Tokens that end a text besides the one of the key, whatever the file says: those of the chat formats. */
 static const char *const ENDS[] = {
@@ -85,6 +85,11 @@ enum status gguf_token_ids_add(const struct gguf_file *file, json_t *config, str
         for (size_t e = 0; is_control && e < COUNT(ENDS); e++)
             if (gguf_text_is(token, ENDS[e]))
                 add_id(ends, i);
+        if (json_array_size(ends) > ENDS_MAX)
+            return error_set(error, STATUS_CORRUPT,
+                             "key tokenizer.ggml.tokens has more than %d tokens that end a text, "
+                             "%" PRIu64 " is one more",
+                             ENDS_MAX, i);
     }
     return add_suppressed(file, tokens->n, config, error);
 }

@@ -156,7 +156,8 @@ static enum status check_old_keys(const struct json_fields *fields, bool is_befo
                      "%s: extra_pos_embeddings is %u, only 2 is supported", fields->file, offset);
 }
 
-/* The first files have this in place of forced_bos_token_id: bos_token_id, which is 0 in the class, begins each reply. */
+/* The first files have this in place of forced_bos_token_id: bos_token_id, which is 0 in the class, begins each reply. If both are
+ * there, this one is of no effect, as in Transformers 4. */
 static enum status read_force_bos(const struct json_fields *fields, struct model_config *config)
 {
     struct encoder_shape *encoder = &config->encoder;
@@ -164,7 +165,8 @@ static enum status read_force_bos(const struct json_fields *fields, struct model
     TRY(json_fields_bool(fields, "force_bos_token_to_be_generated", &is_forced));
     if (!is_forced || encoder->forced_first_id != TOKEN_NONE)
         return STATUS_OK;
-    encoder->forced_first_id = 0;
+    if (!json_object_get(fields->object, "bos_token_id"))
+        encoder->forced_first_id = 0;
     return encoder_read_id(fields, config, "bos_token_id", &encoder->forced_first_id);
 }
 

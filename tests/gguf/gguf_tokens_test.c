@@ -63,7 +63,7 @@ Test(gguf_tokens, ids_are_those_of_the_folder)
 /* Unigram with a charsmap, and with bytes; tokens that fill the vocabulary up are in no text, but T5's for gaps are. */
 Test(gguf_tokens, ids_of_t5_are_those_of_sentencepiece)
 {
-    check_file(GOLDEN "t5_tokens.json", 2);
+    check_file(GOLDEN "t5_tokens.json", 3);
 }
 
 /* n_out: its bytes. */
@@ -103,6 +103,37 @@ static void write_changed(const char *name, const char *was, const char *is, siz
 /* The kind of the elements of an array, behind its own. */
 #define KIND(key, kind) key, key "\11\0\0\0" kind "\0\0\0", sizeof(key) - 1 + 8
 
+#define SCORES "tokenizer.ggml.scores"
+
+/* A token that was added to a model later, behind those that fill the vocabulary up: these are tokens for gaps all the same. */
+Test(gguf_tokens, a_later_token_of_t5_stands_behind_the_gaps)
+{
+    static const char TYPES[] = "tokenizer.ggml.token_type", TEXT[] = "<extra_id_0><later0>";
+    enum { LATER = 200, PIECES = 94, TYPE_OF_USER = 4 };
+    char folder[256], path[300];
+    size_t n;
+    struct error error = {""};
+    struct tokenizer *tokenizer = NULL;
+    uint8_t *bytes = read_golden("t5_tokens", &n);
+    memcpy(memmem(bytes, n, "[PAD200]", 8), "<later0>", 8);
+    uint8_t *type = (uint8_t *)memmem(bytes, n, TYPES, sizeof TYPES - 1) + sizeof TYPES - 1 + 16;
+    type[LATER * sizeof(uint32_t)] = TYPE_OF_USER;
+    folder_make(folder, sizeof folder, "gguf_tokens");
+    snprintf(path, sizeof path, "%s/t5.gguf", folder);
+    write_bytes(bytes, n, path);
+    gguf_files_init();
+    cr_assert_eq(tokenizer_load(path, &error, &tokenizer), STATUS_OK, "%s", error.text);
+    uint32_t ids[IDS_MAX];
+    struct token_buffer tokens = {ids, IDS_MAX, 0};
+    const struct encode_input input = {
+        .text = TEXT, .text_bytes = sizeof TEXT - 1, .add_special = true, .parse_special = true};
+    cr_assert_eq(tokenizer_encode(tokenizer, &input, &tokens, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(tokens.n_ids, 3);
+    cr_expect(ids[0] == PIECES + 99 && ids[1] == LATER && ids[2] == 1, "%u, %u", ids[0], ids[1]);
+    tokenizer_destroy(tokenizer);
+    folder_remove(folder);
+}
+
 Test(gguf_tokens, what_a_tokenizer_of_t5_lacks_is_named)
 {
     static const struct {
@@ -128,6 +159,8 @@ Test(gguf_tokens, what_a_tokenizer_of_t5_lacks_is_named)
         {KIND("tokenizer.ggml.precompiled_charsmap", "\7"),
          "key tokenizer.ggml.precompiled_charsmap is no array of bytes"},
         {"\xc3\xa9", "\xff\xa9", 2, "tokenizer.ggml.tokens: token"},
+        {SCORES, SCORES "\11\0\0\0\6\0\0\0\314\0\0\0\0\0\0\0\0\0\200\177", sizeof(SCORES) - 1 + 20,
+         "tokenizer.ggml.scores is inf for token 0"},
     };
     char folder[256], path[300];
     folder_make(folder, sizeof folder, "gguf_tokens");

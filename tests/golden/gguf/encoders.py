@@ -138,7 +138,7 @@ def type_of(model, i):
     return TokenType.BYTE if model.is_byte(i) else TokenType.UNUSED if model.is_unused(i) else TokenType.NORMAL
 
 
-def write_pieces(name, serialized, n_unused, **ids):
+def write_pieces(name, serialized, n_unused, is_umt5=False, **ids):
     """As the converter does it. Returns the ids that SentencePiece gives, with what ends a text."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(serialized)
     model = sentencepiece.SentencePieceProcessor(model_proto=serialized)
@@ -150,6 +150,8 @@ def write_pieces(name, serialized, n_unused, **ids):
     writer.add_remove_extra_whitespaces(proto.normalizer_spec.remove_extra_whitespaces)
     if proto.normalizer_spec.precompiled_charsmap:
         writer.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    if is_umt5:  # it shows by this alone
+        writer.add_tensor("enc.blk.1.attn_rel_b.weight", np.zeros((1, 32), np.float32))
     finish(writer)
     return model
 
@@ -179,7 +181,10 @@ def main():
     gaps = [[*plain.encode(""), n + 99, *plain.encode(" x "), n, 1]]  # the first one is the last of a hundred
     bytes_ = write_pieces("t5_byte_tokens", (TOKENIZERS / "spm_unigram" / "tokenizer.model").read_bytes(), 12, unk=0, eos=2, bos_token_id=1,
                           add_eos_token=False)
+    write_pieces("umt5_tokens", trained(), 3 * FILLED, is_umt5=True, pad_token_id=0)
+    umt5 = [[*plain.encode(text), 1] for text in strings[:-1]] + [[*plain.encode(""), n + 299, *plain.encode(" x "), n + 200, 1]]
     ids = {"t5_tokens": [[*plain.encode(text), 1] for text in strings[:-1]] + gaps,
+           "umt5_tokens": umt5,
            "t5_byte_tokens": [bytes_.encode(text) for text in strings]}
     (HERE / "t5_tokens.json").write_text(json.dumps({"strings": strings, "ids": ids}) + "\n")
 

@@ -182,7 +182,7 @@ Test(bad_encoder, ids_come_from_the_file_that_transformers_reads)
         {BART, CONFIG_SET,
          "{\"forced_bos_token_id\": null, \"bos_token_id\": null, "
          "\"force_bos_token_to_be_generated\": true}",
-         2, 0, 51},
+         2, TOKEN_NONE, 51},
         {BART_SCALED, CONFIG_SET, "{\"force_bos_token_to_be_generated\": true}", 7, 5, 3},
         {BART_SCALED, NOTHING, "", 7, 5, 3},
         {BART_SCALED, FILE_REMOVE, "generation_config.json", 2, 44, 45},
