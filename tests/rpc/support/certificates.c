@@ -76,6 +76,8 @@ static void read_issuer(const char *folder, const char *name, X509 **certificate
 void certificate_make(const char *folder, const struct certificate *from)
 {
     static long serial = 1;
+    /* As tls_process_init has it, for the tests: gRPC's threads may end behind main's end. */
+    cr_assert(OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL));
     X509 *issuer = NULL, *certificate = X509_new();
     EVP_PKEY *issuer_key = NULL, *key = EVP_EC_gen("P-256");
     cr_assert(certificate && key);
