@@ -247,7 +247,8 @@ static void open_both_suppressing(const uint32_t *ids)
 }
 
 /* The first token, which the context worker draws, and a later one: as if each request had kept them away. */
-Test(rules, what_the_model_suppresses_is_not_drawn)
+Test(rules, what_the_model_suppresses_is_not_drawn, .init = command_folder_make,
+     .fini = command_folder_remove)
 {
     static struct question question;
     struct reply plain, without;
