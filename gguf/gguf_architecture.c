@@ -430,6 +430,11 @@ bool gguf_architecture_is_of_experts(struct gguf_text name)
     return ends_with(name, "_exps.weight") || ends_with(name, "_exps.bias");
 }
 
+bool gguf_architecture_is_scale(struct gguf_text name)
+{
+    return ends_with(name, ".scale");
+}
+
 bool gguf_architecture_is_gate_up(struct gguf_text name)
 {
     return ends_with(name, "_gate_up_exps.weight");

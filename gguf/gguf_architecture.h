@@ -49,6 +49,8 @@ MUST_CHECK enum status gguf_architecture_find(const struct gguf_file *file,
  * of all experts: expert is the number of one of them. Of those with gate and up, one behind the other, there are two of each. */
 void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
                             uint32_t expert, char *name_out, size_t name_max);
+/* Whether a tensor scales another one as a whole, by its name. */
+bool gguf_architecture_is_scale(struct gguf_text name);
 /* Whether a tensor has gate and up of all experts. */
 bool gguf_architecture_is_gate_up(struct gguf_text name);
 

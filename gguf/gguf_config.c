@@ -68,8 +68,7 @@ static enum status add_number(const struct gguf_file *file,
         return STATUS_OK;
     snprintf(key, sizeof key, "%s.%s", architecture->name, row->key);
     if (!gguf_find(file, key))
-        return row->is_required ? error_set(error, STATUS_CORRUPT, "key %s is missing", key)
-                                : STATUS_OK;
+        return row->is_required ? gguf_require(file, key, error) : STATUS_OK;
     if (row->is_real) {
         double real = 0;
         TRY(gguf_real(file, key, &real, error));
@@ -413,12 +412,10 @@ static enum status add_scaling(const struct gguf_file *file,
 static enum status refuse_scales(const struct gguf_file *file,
                                  const struct gguf_architecture *architecture, struct error *error)
 {
-    static const char END[] = ".scale";
-    const size_t n_end = sizeof END - 1;
     char name[GGUF_NAME_MAX + 64];
     for (uint32_t i = 0; i < file->n_tensors; i++) {
         const struct gguf_text own = file->tensors[i].name;
-        if (own.n < n_end || memcmp(own.bytes + own.n - n_end, END, n_end) != 0)
+        if (!gguf_architecture_is_scale(own))
             continue;
         gguf_architecture_name(architecture, own, 0, name, sizeof name);
         if (!name[0])

@@ -22,11 +22,6 @@ static const struct {
     {"decoder_start_token_id", "decoder_start_token_id", 0, true},
 };
 
-static enum status missing(const char *key, struct error *error)
-{
-    return error_set(error, STATUS_CORRUPT, "key %s is missing", key);
-}
-
 static enum status add_numbers(const struct gguf_file *file, const char *name, json_t *config,
                                struct error *error)
 {
@@ -34,11 +29,10 @@ static enum status add_numbers(const struct gguf_file *file, const char *name, j
     for (size_t i = 0; i < COUNT(NUMBERS); i++) {
         uint64_t number = 0;
         snprintf(key, sizeof key, "%s.%s", name, NUMBERS[i].key);
-        if (!gguf_find(file, key)) {
-            if (NUMBERS[i].is_required)
-                return missing(key, error);
+        if (NUMBERS[i].is_required)
+            TRY(gguf_require(file, key, error));
+        if (!gguf_find(file, key))
             continue;
-        }
         TRY(gguf_u64(file, key, NUMBERS[i].least, NUMBER_MAX, &number, error));
         json_object_set_new(config, NUMBERS[i].word, json_integer((json_int_t)number));
     }
@@ -51,8 +45,7 @@ static enum status add_epsilon(const struct gguf_file *file, const char *name, j
     char key[96];
     double epsilon = 0;
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", name);
-    if (!gguf_find(file, key))
-        return missing(key, error);
+    TRY(gguf_require(file, key, error));
     TRY(gguf_real(file, key, &epsilon, error));
     json_object_set_new(config, "layer_norm_epsilon", json_real(epsilon));
     return STATUS_OK;

@@ -28,16 +28,10 @@ static void set_number(const struct layers *layers, const char *word, uint64_t n
     json_object_set_new(layers->config, word, json_integer((json_int_t)number));
 }
 
-static enum status say_missing(const struct layers *layers, const char *key)
-{
-    return error_set(layers->error, STATUS_CORRUPT, "key %s is missing", key);
-}
-
 static enum status require(const struct layers *layers, const char *key, uint64_t min,
                            uint64_t *number_out)
 {
-    if (!gguf_find(layers->file, key))
-        return say_missing(layers, key);
+    TRY(gguf_require(layers->file, key, layers->error));
     return gguf_u64(layers->file, key, min, NUMBER_MAX, number_out, layers->error);
 }
 
@@ -103,9 +97,8 @@ static enum status refuse_rest(const struct layers *layers)
 static enum status add_windows(struct layers *layers)
 {
     uint64_t window = 0;
+    TRY(gguf_require(layers->file, PATTERN, layers->error));
     TRY(gguf_array(layers->file, PATTERN, &layers->pattern, layers->error));
-    if (!layers->pattern)
-        return say_missing(layers, PATTERN);
     if (gguf_kind_bytes(layers->pattern->kind) == 0 || layers->pattern->n != layers->n)
         return error_set(layers->error, STATUS_CORRUPT,
                          "key %s has %" PRIu64
@@ -270,8 +263,7 @@ static enum status add_ropes(const struct layers *layers)
     double theta = 0, local = 10000, part = 1;
     uint64_t wide = 0, n_turning = 0;
     TRY(require(layers, KEY("attention.key_length"), 1, &wide));
-    if (!gguf_find(layers->file, KEY("rope.freq_base")))
-        return say_missing(layers, KEY("rope.freq_base"));
+    TRY(gguf_require(layers->file, KEY("rope.freq_base"), layers->error));
     TRY(gguf_real(layers->file, KEY("rope.freq_base"), &theta, layers->error));
     TRY(gguf_real(layers->file, KEY("rope.freq_base_swa"), &local, layers->error));
     TRY(count_turning(layers, wide / 2, &n_turning));

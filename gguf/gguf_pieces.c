@@ -224,8 +224,9 @@ static enum status read_all(const struct gguf_file *file, struct token_list *lis
     return make_settings(file, model, list->n_filling, settings_out);
 }
 
-enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_out,
-                             json_t **config_out, struct error *error)
+/* One of the two documents: piece_model_fill of a whole vocabulary takes long. */
+static enum status make(const struct gguf_file *file, bool is_config, json_t **root_out,
+                        struct error *error)
 {
     struct token_list list = {0};
     struct piece_model model = {.name = TOKENS,
@@ -235,17 +236,32 @@ enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_ou
                                 .bos = UINT64_MAX,
                                 .eos = 1,
                                 .unk = UINT64_MAX};
-    json_t *settings = NULL, *root = json_object();
-    enum status status = root ? read_all(file, &list, &model, &settings) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
+    json_t *settings = NULL, *root = NULL;
+    enum status status = read_all(file, &list, &model, &settings);
+    if (status == STATUS_OK) {
+        root = is_config ? piece_model_config(&model, settings) : json_object();
+        status = root ? STATUS_OK : STATUS_NO_MEMORY;
+    }
+    if (status == STATUS_OK && !is_config)
         status = piece_model_fill(&model, settings, root);
     if (status == STATUS_OK) {
-        add_later_tokens(&list, json_object_get(root, "added_tokens"));
-        *tokenizer_out = json_incref(root);
-        *config_out = piece_model_config(&model, settings);
+        if (!is_config)
+            add_later_tokens(&list, json_object_get(root, "added_tokens"));
+        *root_out = json_incref(root);
     }
     json_decref(settings);
     json_decref(root);
     free(list.pieces);
     return status;
+}
+
+enum status gguf_pieces_make(const struct gguf_file *file, json_t **root_out, struct error *error)
+{
+    return make(file, false, root_out, error);
+}
+
+enum status gguf_pieces_config_make(const struct gguf_file *file, json_t **root_out,
+                                    struct error *error)
+{
+    return make(file, true, root_out, error);
 }

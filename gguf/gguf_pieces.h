@@ -14,7 +14,9 @@
 #include <jansson.h>
 
 bool gguf_pieces_are_in(const struct gguf_file *file);
-/* What would be tokenizer.json and tokenizer_config.json. The caller owns both. CORRUPT, UNSUPPORTED with a sentence that names the
- * key; NO_MEMORY. */
-MUST_CHECK enum status gguf_pieces_make(const struct gguf_file *file, json_t **tokenizer_out,
-                                        json_t **config_out, struct error *error);
+/* What would be tokenizer.json, and tokenizer_config.json without chat templates. The caller owns it. CORRUPT, UNSUPPORTED with a
+ * sentence that names the key; NO_MEMORY. */
+MUST_CHECK enum status gguf_pieces_make(const struct gguf_file *file, json_t **root_out,
+                                        struct error *error);
+MUST_CHECK enum status gguf_pieces_config_make(const struct gguf_file *file, json_t **root_out,
+                                               struct error *error);

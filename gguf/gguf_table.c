@@ -112,6 +112,13 @@ enum status gguf_real(const struct gguf_file *file, const char *name, double *va
     return STATUS_OK;
 }
 
+enum status gguf_require(const struct gguf_file *file, const char *name, struct error *error)
+{
+    if (gguf_find(file, name))
+        return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "key %s is missing", name);
+}
+
 enum status gguf_u64(const struct gguf_file *file, const char *name, uint64_t min, uint64_t max,
                      uint64_t *value_out, struct error *error)
 {

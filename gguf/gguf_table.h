@@ -99,6 +99,9 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const c
 /* ---- values: absent keys leave *value_out as it is; CORRUPT names the key ---- */
 
 const struct gguf_key *gguf_find(const struct gguf_file *file, const char *name);
+/* CORRUPT: it is absent. */
+MUST_CHECK enum status gguf_require(const struct gguf_file *file, const char *name,
+                                    struct error *error);
 /* Any kind of number that is whole and within min .. max. */
 MUST_CHECK enum status gguf_u64(const struct gguf_file *file, const char *name, uint64_t min,
                                 uint64_t max, uint64_t *value_out, struct error *error);

@@ -1,5 +1,7 @@
 #include "gguf/gguf_token_ids.h"
 
+#include "tokenizer/files/piece_model.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -14,8 +16,6 @@ static const char *const ENDS[] = {
 };
 /* Behind it comes what a tool says; files call it a token of a user, which is shown. */
 static const char END_FOR_TOOL[] = "<|tool_response>";
-
-enum { TOKEN_IS_CONTROL = 3, TOKEN_IS_OF_USER = 4 };
 
 static void add_id(json_t *list, uint64_t id)
 {
@@ -79,8 +79,8 @@ enum status gguf_token_ids_add(const struct gguf_file *file, json_t *config, str
     for (uint64_t i = 0; i < tokens->n; i++) {
         const struct gguf_text token = gguf_next_text(&at);
         const double type = types ? gguf_number_at(types, i) : 0;
-        const bool is_control = type == TOKEN_IS_CONTROL;
-        if ((is_control || type == TOKEN_IS_OF_USER) && gguf_text_is(token, END_FOR_TOOL))
+        const bool is_control = type == PIECE_CONTROL;
+        if ((is_control || type == PIECE_OF_USER) && gguf_text_is(token, END_FOR_TOOL))
             add_id(ends, i);
         for (size_t e = 0; is_control && e < COUNT(ENDS); e++)
             if (gguf_text_is(token, ENDS[e]))

@@ -2,6 +2,7 @@
 
 #include "gguf/gguf_pieces.h"
 #include "tokenizer/files/document.h"
+#include "tokenizer/files/piece_model.h"
 #include "tokenizer/files/scored_merges.h"
 
 #include <inttypes.h>
@@ -75,15 +76,6 @@ static const struct splitting {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-enum token_type {
-    TOKEN_NORMAL = 1,
-    TOKEN_UNKNOWN = 2,
-    TOKEN_CONTROL = 3,
-    TOKEN_OF_USER = 4,
-    TOKEN_UNUSED = 5,
-    TOKEN_BYTE = 6,
-};
-
 struct vocabulary {
     const struct gguf_file *file;
     const struct gguf_key *tokens, *types, *scores; /* types, scores NULL: none */
@@ -96,15 +88,15 @@ struct vocabulary {
     struct error *error;
 };
 
-static enum token_type type_of(const struct vocabulary *vocabulary, uint64_t id)
+static enum piece_type type_of(const struct vocabulary *vocabulary, uint64_t id)
 {
-    return vocabulary->types ? (enum token_type)(int)gguf_number_at(vocabulary->types, id)
-                             : TOKEN_NORMAL;
+    return vocabulary->types ? (enum piece_type)(int)gguf_number_at(vocabulary->types, id)
+                             : PIECE_NORMAL;
 }
 
-static bool is_added(enum token_type type)
+static bool is_added(enum piece_type type)
 {
-    return type == TOKEN_UNKNOWN || type == TOKEN_CONTROL || type == TOKEN_OF_USER;
+    return type == PIECE_UNKNOWN || type == PIECE_CONTROL || type == PIECE_OF_USER;
 }
 
 static json_t *text_json(struct gguf_text text)
@@ -236,11 +228,11 @@ static json_t *added_tokens(const struct vocabulary *vocabulary)
 {
     json_t *list = json_array();
     for (uint64_t id = 0; id < vocabulary->n; id++) {
-        const enum token_type type = type_of(vocabulary, id);
+        const enum piece_type type = type_of(vocabulary, id);
         if (!is_added(type) && !is_named(vocabulary, id))
             continue;
         const struct document_token token = token_of(vocabulary, id);
-        json_array_append_new(list, document_added_token(&token, type != TOKEN_OF_USER));
+        json_array_append_new(list, document_added_token(&token, type != PIECE_OF_USER));
     }
     return list;
 }
@@ -277,8 +269,8 @@ static enum status add_scored_merges(const struct vocabulary *vocabulary, json_t
         return STATUS_NO_MEMORY;
     size_t n = 0;
     for (uint64_t id = 0; id < vocabulary->n; id++) {
-        const enum token_type type = type_of(vocabulary, id);
-        if (type == TOKEN_NORMAL || type == TOKEN_OF_USER)
+        const enum piece_type type = type_of(vocabulary, id);
+        if (type == PIECE_NORMAL || type == PIECE_OF_USER)
             tokens[n++] = (struct scored_token){vocabulary->texts[id].bytes,
                                                 vocabulary->texts[id].n,
                                                 gguf_number_at(vocabulary->scores, id)};
@@ -412,22 +404,16 @@ static enum status add_templates(const struct gguf_file *file, json_t *root, str
     return status;
 }
 
-/* One of the two documents of a tokenizer of pieces. */
-static enum status make_of_pieces(const struct gguf_file *file, bool is_config, json_t **root_out,
-                                  struct error *error)
+/* Of a tokenizer of pieces. */
+static enum status make_config_of_pieces(const struct gguf_file *file, json_t **root_out,
+                                         struct error *error)
 {
-    json_t *tokenizer = NULL, *config = NULL;
-    TRY(gguf_pieces_make(file, &tokenizer, &config, error));
-    json_t *root = json_incref(is_config ? config : tokenizer);
-    json_decref(tokenizer);
-    json_decref(config);
-    enum status status = root ? STATUS_OK : STATUS_NO_MEMORY;
-    if (status == STATUS_OK && is_config)
-        status = add_templates(file, root, error);
+    json_t *root = NULL;
+    TRY(gguf_pieces_config_make(file, &root, error));
+    enum status status = add_templates(file, root, error);
     if (status == STATUS_OK)
-        *root_out = root;
-    else
-        json_decref(root);
+        *root_out = json_incref(root);
+    json_decref(root);
     return status;
 }
 
@@ -436,7 +422,7 @@ enum status gguf_tokenizer_make(const struct gguf_file *file, json_t **root_out,
 {
     struct vocabulary vocabulary = {.file = file, .error = error};
     if (gguf_pieces_are_in(file))
-        return make_of_pieces(file, false, root_out, error);
+        return gguf_pieces_make(file, root_out, error);
     json_t *root = json_object();
     enum status status = root ? read_vocabulary(&vocabulary) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
@@ -464,7 +450,7 @@ enum status gguf_tokenizer_config_make(const struct gguf_file *file, json_t **ro
 {
     struct vocabulary vocabulary = {.file = file, .error = error};
     if (gguf_pieces_are_in(file))
-        return make_of_pieces(file, true, root_out, error);
+        return make_config_of_pieces(file, root_out, error);
     json_t *root = json_object();
     enum status status = root ? read_vocabulary(&vocabulary) : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {

@@ -349,18 +349,18 @@ static enum status read_ropes(const struct json_fields *fields, struct model_con
 static enum status add_eos(const struct json_fields *fields, const json_t *value,
                            struct model_config *config)
 {
-    double id = json_is_number(value) ? json_number_value(value) : -1;
-    if (id < 0 || id >= config->vocabulary || id != floor(id))
+    uint32_t id;
+    if (!json_fields_whole(value, config->vocabulary - 1, &id))
         return error_set(fields->error, STATUS_CORRUPT,
                          "%s: eos_token_id is not an id below vocab_size %u, nor a list of such",
                          fields->file, config->vocabulary);
     for (uint32_t i = 0; i < config->n_eos_ids; i++)
-        if (config->eos_ids[i] == (uint32_t)id)
+        if (config->eos_ids[i] == id)
             return STATUS_OK;
     if (config->n_eos_ids == EOS_IDS_MAX)
         return error_set(fields->error, STATUS_UNSUPPORTED, "%s: eos_token_id has more than %u ids",
                          fields->file, EOS_IDS_MAX);
-    config->eos_ids[config->n_eos_ids++] = (uint32_t)id;
+    config->eos_ids[config->n_eos_ids++] = id;
     return STATUS_OK;
 }
 

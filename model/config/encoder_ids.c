@@ -1,7 +1,5 @@
 #include "model/config/encoder_ids.h"
 
-#include <math.h>
-
 enum status encoder_read_id(const struct json_fields *fields, const struct model_config *config,
                             const char *key, uint32_t *id)
 {
@@ -14,11 +12,11 @@ enum status encoder_read_id(const struct json_fields *fields, const struct model
                          json_array_size(value));
     if (json_is_array(value))
         value = json_array_get(value, 0);
-    const double number = json_is_number(value) ? json_number_value(value) : -1;
-    if (number < 0 || number >= config->vocabulary || number != floor(number))
+    uint32_t number;
+    if (!json_fields_whole(value, config->vocabulary - 1, &number))
         return error_set(fields->error, STATUS_CORRUPT, "%s: %s is not an id below vocab_size %u",
                          fields->file, key, config->vocabulary);
-    *id = (uint32_t)number;
+    *id = number;
     return STATUS_OK;
 }
 

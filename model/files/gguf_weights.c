@@ -53,7 +53,7 @@ static enum status list_one(const struct gguf_architecture *architecture,
     if (!to->name)
         return STATUS_NO_MEMORY;
     to->dtype = dtype_of(from->type);
-    to->n_dims = from->n_dims - is_of_experts(architecture, from);
+    to->n_dims = from->n_dims - (name[0] && gguf_architecture_is_of_experts(from->name));
     for (uint32_t i = 0; i < to->n_dims; i++)
         to->shape[i] = from->dims[to->n_dims - 1 - i];
     if (to->n_dims == 3 && gguf_architecture_is_of_heads(from->name)) { /* rows of all heads */

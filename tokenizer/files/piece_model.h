@@ -16,6 +16,7 @@
 
 enum model_type { MODEL_UNIGRAM = 1, MODEL_BPE = 2, MODEL_WORD = 3, MODEL_CHARACTER = 4 };
 
+/* As the files number them, GGUF's too. */
 enum piece_type {
     PIECE_NORMAL = 1,
     PIECE_UNKNOWN = 2,
