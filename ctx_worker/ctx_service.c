@@ -23,8 +23,11 @@
 struct prefill_stream {
     struct worker_stream base;
     struct ctx_service *service;
-    struct ctx_record record; /* the engine's, once it knows the stream, as has_place */
+    struct ctx_record record; /* the engine's, once it knows the stream, as all below */
     bool has_place;
+    bool takes_end; /* the caller does */
+    bool is_last;   /* the first token was said: what comes are the last blocks and the seal */
+    struct prefill_event first, ready; /* kept for the message of the seal; EVENT_BACKLOG: none is */
 };
 
 static void fail(struct rpc_call *call, enum status status, const struct error *error)
@@ -159,6 +162,7 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
     const Kvferry__Internal__V1__PrefillRequest
         *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     stream->service = service;
+    stream->takes_end = request->takes_end;
     begin_record(stream, request);
 
     struct error error = {0};
@@ -185,37 +189,40 @@ static void send(struct prefill_stream *stream,
         log_warn("reader of a prefill is too slow");
 }
 
-static void send_ready(struct prefill_stream *stream, const struct prefill_event *event)
+/* One message in each case; logprobs is memory for the first token's. */
+static void fill_first(const struct prefill_event *event, struct token_logprobs_message *logprobs,
+                       Kvferry__Internal__V1__PrefillFirstToken *first_out)
 {
-    Kvferry__Internal__V1__PrefillReady ready = KVFERRY__INTERNAL__V1__PREFILL_READY__INIT;
-    assert(event->ready.n_blocks > 0 && event->ready.block_ids);
-    ready.first_block = event->ready.first_block;
-    ready.n_block_ids = event->ready.n_blocks;
-    ready.block_ids = borrow(event->ready.block_ids);
-    if (event->ready.digests) {
-        ready.n_digests = event->ready.n_blocks;
-        ready.digests = borrow(event->ready.digests);
+    kvferry__internal__v1__prefill_first_token__init(first_out);
+    first_out->token_id = event->first_token.token_id;
+    if (event->first_token.has_logprobs) {
+        token_logprobs_encode(&event->first_token.logprobs, logprobs);
+        first_out->logprobs = &logprobs->message;
     }
-    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
-    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY;
-    response.ready = &ready;
-    send(stream, &response);
 }
 
-static void send_first_token(struct prefill_stream *stream, const struct prefill_event *event)
+static void fill_ready(const struct prefill_event *event,
+                       Kvferry__Internal__V1__PrefillReady *ready_out)
 {
-    Kvferry__Internal__V1__PrefillFirstToken first =
-        KVFERRY__INTERNAL__V1__PREFILL_FIRST_TOKEN__INIT;
-    struct token_logprobs_message logprobs;
-    first.token_id = event->first_token.token_id;
-    if (event->first_token.has_logprobs) {
-        token_logprobs_encode(&event->first_token.logprobs, &logprobs);
-        first.logprobs = &logprobs.message;
+    kvferry__internal__v1__prefill_ready__init(ready_out);
+    assert(event->ready.n_blocks > 0 && event->ready.block_ids);
+    ready_out->first_block = event->ready.first_block;
+    ready_out->n_block_ids = event->ready.n_blocks;
+    ready_out->block_ids = borrow(event->ready.block_ids);
+    if (event->ready.digests) {
+        ready_out->n_digests = event->ready.n_blocks;
+        ready_out->digests = borrow(event->ready.digests);
     }
-    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
-    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN;
-    response.first_token = &first;
-    send(stream, &response);
+}
+
+static void fill_sealed(const struct prefill_event *event,
+                        Kvferry__Internal__V1__PrefillSealed *sealed_out)
+{
+    kvferry__internal__v1__prefill_sealed__init(sealed_out);
+    sealed_out->n_tokens = event->sealed.n_tokens;
+    sealed_out->cached_tokens = event->sealed.cached_tokens;
+    sealed_out->queue_us = event->sealed.queue_us;
+    sealed_out->compute_us = event->sealed.compute_us;
 }
 
 static void send_scores(struct prefill_stream *stream, const struct prefill_event *event)
@@ -240,50 +247,115 @@ static void observe_place(const struct ctx_service *service, struct prefill_stre
     stream->has_place = true;
 }
 
+static void send_accepted(struct prefill_stream *stream, const struct prefill_event *event)
+{
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
+    accepted.n_blocks = event->accepted.n_blocks;
+    accepted.block_tokens = event->accepted.block_tokens;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
+    response.accepted = &accepted;
+    send(stream, &response);
+}
+
+static void send_backlog(struct prefill_stream *stream, const struct prefill_event *event)
+{
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillBacklog backlog = KVFERRY__INTERNAL__V1__PREFILL_BACKLOG__INIT;
+    backlog.token_ns = event->backlog.token_ns;
+    backlog.waiting_tokens = event->backlog.n_tokens;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG;
+    response.backlog = &backlog;
+    send(stream, &response);
+}
+
+static void send_first_token(struct prefill_stream *stream, const struct prefill_event *event)
+{
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillFirstToken first;
+    struct token_logprobs_message logprobs;
+    stream->is_last = true;
+    if (stream->takes_end && !stream->service->kv_digest) {
+        stream->first = *event;
+        return;
+    }
+    fill_first(event, &logprobs, &first);
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN;
+    response.first_token = &first;
+    send(stream, &response);
+}
+
+static void send_ready(struct prefill_stream *stream, const struct prefill_event *event)
+{
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillReady ready;
+    if (stream->takes_end && stream->is_last) {
+        stream->ready = *event;
+        return;
+    }
+    fill_ready(event, &ready);
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY;
+    response.ready = &ready;
+    send(stream, &response);
+}
+
+/* With what was kept for it. Each message that is sent wakes the queue's thread, so one costs less than three. */
+static void send_sealed(struct prefill_stream *stream, const struct prefill_event *event)
+{
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    Kvferry__Internal__V1__PrefillEnd end = KVFERRY__INTERNAL__V1__PREFILL_END__INIT;
+    Kvferry__Internal__V1__PrefillFirstToken first;
+    Kvferry__Internal__V1__PrefillReady ready;
+    Kvferry__Internal__V1__PrefillSealed sealed;
+    struct token_logprobs_message logprobs;
+    fill_sealed(event, &sealed);
+    if (stream->takes_end) {
+        if (stream->first.kind == EVENT_FIRST_TOKEN) {
+            fill_first(&stream->first, &logprobs, &first);
+            end.first_token = &first;
+        }
+        if (stream->ready.kind == EVENT_READY) {
+            fill_ready(&stream->ready, &ready);
+            end.ready = &ready;
+        }
+        end.sealed = &sealed;
+        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_END;
+        response.end = &end;
+    } else {
+        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED;
+        response.sealed = &sealed;
+    }
+    send(stream, &response);
+}
+
 static void send_event(void *arg, void *handle, const struct prefill_event *event)
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
     assert(!atomic_load(&stream->base.is_finished) && "finish is the last that the engine says");
     ctx_record_note(&stream->record, event, clock_now_ns());
-    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
-    Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
-    Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
-    Kvferry__Internal__V1__PrefillBacklog backlog = KVFERRY__INTERNAL__V1__PREFILL_BACKLOG__INIT;
     switch (event->kind) {
     case EVENT_BACKLOG:
-        backlog.token_ns = event->backlog.token_ns;
-        backlog.waiting_tokens = event->backlog.n_tokens;
-        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG;
-        response.backlog = &backlog;
+        send_backlog(stream, event);
+        break;
+    case EVENT_ACCEPTED:
+        observe_place(service, stream);
+        send_accepted(stream, event);
+        break;
+    case EVENT_SCORES:
+        send_scores(stream, event);
         break;
     case EVENT_READY:
         send_ready(stream, event);
-        return;
-    case EVENT_SCORES:
-        send_scores(stream, event);
-        return;
+        break;
     case EVENT_FIRST_TOKEN:
         send_first_token(stream, event);
-        return;
-    case EVENT_ACCEPTED:
-        observe_place(service, stream);
-        accepted.n_blocks = event->accepted.n_blocks;
-        accepted.block_tokens = event->accepted.block_tokens;
-        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
-        response.accepted = &accepted;
         break;
     case EVENT_SEALED:
         histogram_observe(service->metrics.common.prefill, (double)event->sealed.compute_us / 1e6);
-        sealed.n_tokens = event->sealed.n_tokens;
-        sealed.cached_tokens = event->sealed.cached_tokens;
-        sealed.queue_us = event->sealed.queue_us;
-        sealed.compute_us = event->sealed.compute_us;
-        response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED;
-        response.sealed = &sealed;
+        send_sealed(stream, event);
         break;
     }
-    send(stream, &response);
 }
 
 static void finish(void *arg, void *handle, enum status status, const char *sentence)

@@ -24,6 +24,7 @@ struct ctx_service {
     struct described_lives *lives;
     const struct worker_identity *identity;
     uint32_t vocabulary;
+    bool kv_digest; /* digests take a while: no first token waits for them */
     struct ctx_metrics metrics;
     struct prompt_scores_message scores; /* of the engine's thread */
 };

@@ -21,7 +21,8 @@ enum prefill_event_kind {
     EVENT_SEALED
 };
 
-/* Arrays are good during the call that has the event as an argument. */
+/* Arrays are good during the call that has the event as an argument. Those of a ready event behind the first token are good until
+ * the seal is said, which follows in the same step, or the end. */
 struct prefill_event {
     enum prefill_event_kind kind;
     union {

@@ -110,18 +110,25 @@ static enum status tell_described(struct context_prefill *prefill)
     return gen_engine_described(prefill->client->engine, prefill->id, &described);
 }
 
-static enum status hand_on(struct context_prefill *prefill,
-                           const Kvferry__Internal__V1__PrefillResponse *message)
+static enum status hand_on_event(struct context_prefill *prefill, const struct prefill_event *event)
 {
-    struct prefill_event event;
-    TRY(prefill_event_decode(message, &prefill->client->scratch, &event));
-    bool lacks_digests = event.kind == EVENT_READY && !event.ready.digests;
+    const bool lacks_digests = event->kind == EVENT_READY && !event->ready.digests;
     if (lacks_digests && prefill->client->options.wants_digests)
         return STATUS_CORRUPT;
     TRY(tell_described(prefill));
-    enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
+    enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, event);
     /* A later backlog replaces it. */
-    return status == STATUS_QUEUE_FULL && event.kind == EVENT_BACKLOG ? STATUS_OK : status;
+    return status == STATUS_QUEUE_FULL && event->kind == EVENT_BACKLOG ? STATUS_OK : status;
+}
+
+static enum status hand_on(struct context_prefill *prefill,
+                           const Kvferry__Internal__V1__PrefillResponse *message)
+{
+    struct prefill_events events;
+    TRY(prefill_events_decode(message, &prefill->client->scratch, &events));
+    for (uint32_t i = 0; i < events.n; i++)
+        TRY(hand_on_event(prefill, &events.list[i]));
+    return STATUS_OK;
 }
 
 static void on_event(void *arg, const ProtobufCMessage *message)

@@ -67,7 +67,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->request.ruled_sampling = message->sampling_message.ruled_sampling;
     standing_encode(&input->standing, &message->standing);
     message->request.standing = &message->standing;
-    message->request.takes_backlog = true;
+    message->request.takes_backlog = message->request.takes_end = true;
     message->request.step_ns = request->step_ns;
     *message_out = message;
     return STATUS_OK;
@@ -133,34 +133,57 @@ static enum status decode_scores(const Kvferry__Internal__V1__PrefillScores *sco
     return STATUS_OK;
 }
 
-enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
-                                 struct prefill_scratch *scratch, struct prefill_event *event_out)
+static enum status decode_sealed(const Kvferry__Internal__V1__PrefillSealed *sealed,
+                                 struct prefill_event *event_out)
 {
-    memset(event_out, 0, sizeof *event_out);
+    event_out->kind = EVENT_SEALED;
+    event_out->sealed.n_tokens = sealed->n_tokens;
+    event_out->sealed.cached_tokens = sealed->cached_tokens;
+    event_out->sealed.queue_us = sealed->queue_us;
+    event_out->sealed.compute_us = sealed->compute_us;
+    return STATUS_OK;
+}
+
+static enum status decode_end(const Kvferry__Internal__V1__PrefillEnd *end,
+                              struct prefill_events *events_out)
+{
+    if (!end->sealed)
+        return STATUS_CORRUPT;
+    if (end->first_token)
+        TRY(decode_first_token(end->first_token, &events_out->list[events_out->n++]));
+    if (end->ready)
+        TRY(decode_ready(end->ready, &events_out->list[events_out->n++]));
+    return decode_sealed(end->sealed, &events_out->list[events_out->n++]);
+}
+
+enum status prefill_events_decode(const Kvferry__Internal__V1__PrefillResponse *message,
+                                  struct prefill_scratch *scratch,
+                                  struct prefill_events *events_out)
+{
+    memset(events_out, 0, sizeof *events_out);
+    struct prefill_event *event = &events_out->list[0];
+    if (message->event_case == KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_END)
+        return decode_end(message->end, events_out);
+    events_out->n = 1;
     switch (message->event_case) {
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG:
-        event_out->kind = EVENT_BACKLOG;
-        event_out->backlog.token_ns = message->backlog->token_ns;
-        event_out->backlog.n_tokens = message->backlog->waiting_tokens;
+        event->kind = EVENT_BACKLOG;
+        event->backlog.token_ns = message->backlog->token_ns;
+        event->backlog.n_tokens = message->backlog->waiting_tokens;
         return STATUS_OK;
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
-        event_out->kind = EVENT_ACCEPTED;
-        event_out->accepted.n_blocks = message->accepted->n_blocks;
-        event_out->accepted.block_tokens = message->accepted->block_tokens;
+        event->kind = EVENT_ACCEPTED;
+        event->accepted.n_blocks = message->accepted->n_blocks;
+        event->accepted.block_tokens = message->accepted->block_tokens;
         return STATUS_OK;
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY:
-        return decode_ready(message->ready, event_out);
+        return decode_ready(message->ready, event);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SCORES:
-        return decode_scores(message->scores, scratch, event_out);
+        return decode_scores(message->scores, scratch, event);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
-        return decode_first_token(message->first_token, event_out);
+        return decode_first_token(message->first_token, event);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED:
-        event_out->kind = EVENT_SEALED;
-        event_out->sealed.n_tokens = message->sealed->n_tokens;
-        event_out->sealed.cached_tokens = message->sealed->cached_tokens;
-        event_out->sealed.queue_us = message->sealed->queue_us;
-        event_out->sealed.compute_us = message->sealed->compute_us;
-        return STATUS_OK;
+        return decode_sealed(message->sealed, event);
     default:
         return STATUS_CORRUPT;
     }

@@ -28,7 +28,13 @@ struct prefill_scratch {
     struct token_logprobs scores[PROMPT_SCORES_MAX];
 };
 
-/* event_out borrows from message and scratch. CORRUPT: no event, or arrays that do not match. */
-MUST_CHECK enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
-                                            struct prefill_scratch *scratch,
-                                            struct prefill_event *event_out);
+/* Those of one message, in their order. */
+struct prefill_events {
+    struct prefill_event list[3];
+    uint32_t n;
+};
+
+/* events_out borrows from message and scratch. CORRUPT: no event, arrays that do not match, an end without a seal. */
+MUST_CHECK enum status prefill_events_decode(const Kvferry__Internal__V1__PrefillResponse *message,
+                                             struct prefill_scratch *scratch,
+                                             struct prefill_events *events_out);
