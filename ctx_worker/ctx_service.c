@@ -27,7 +27,8 @@ struct prefill_stream {
     bool has_place;
     bool takes_end; /* the caller does */
     bool is_last;   /* the first token was said: what comes are the last blocks and the seal */
-    struct prefill_event first, ready; /* kept for the message of the seal; EVENT_BACKLOG: none is */
+    /* Kept for the message of the seal; EVENT_BACKLOG: none is. */
+    struct prefill_event first, ready;
 };
 
 static void fail(struct rpc_call *call, enum status status, const struct error *error)

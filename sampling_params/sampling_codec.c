@@ -20,6 +20,13 @@ static uint32_t bounded(size_t n)
     X(frequency_penalty, FREQUENCY_PENALTY)                                                        \
     X(seed, SEED)
 
+/* Those that not every version reads: absent where they change nothing. */
+#define NEWER_FIELDS(X)                                                                            \
+    X(typical_p, TYPICAL_P)                                                                        \
+    X(epsilon_cutoff, EPSILON_CUTOFF)                                                              \
+    X(eta_cutoff, ETA_CUTOFF)                                                                      \
+    X(no_repeat_ngram_size, NO_REPEAT_NGRAM_SIZE)
+
 void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
                            struct sampling_params *params_inout)
 {
@@ -28,6 +35,7 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)                                  \
         params_inout->field = message->field;
     PRESENCE_FIELDS(X)
+    NEWER_FIELDS(X)
 #undef X
     params_inout
         ->scores_prompt = message->prompt_logprobs_presence_case ==
@@ -62,7 +70,7 @@ static const char *absent_field(const Kvferry__V1__SamplingParams *message)
 enum status sampling_decode(const Kvferry__V1__SamplingParams *message, uint32_t vocabulary,
                             struct sampling_params *params_out, struct error *error)
 {
-    struct sampling_params params = {0};
+    struct sampling_params params = SAMPLING_GREEDY;
     if (!message)
         return error_set(error, STATUS_INVALID_ARGUMENT, SAMPLING_ABSENT);
     const char *absent = absent_field(message);
@@ -92,6 +100,14 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
     message_out->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD; \
     message_out->field = params->field;
     PRESENCE_FIELDS(X)
+#undef X
+#define X(field, FIELD)                                                                            \
+    if (params->field != SAMPLING_GREEDY.field) {                                                  \
+        message_out                                                                                \
+            ->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD;    \
+        message_out->field = params->field;                                                        \
+    }
+    NEWER_FIELDS(X)
 #undef X
     if (params->scores_prompt) {
         message_out->prompt_logprobs_presence_case =
@@ -225,13 +241,18 @@ static const char *newest_field(const Kvferry__V1__SamplingParams *message)
     if (message->prompt_logprobs_presence_case ==
         KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS)
         return "prompt_logprobs";
+#define X(field, FIELD)                                                                            \
+    if (message->field##_presence_case ==                                                          \
+        KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)                                  \
+        return #field;
+    NEWER_FIELDS(X)
+#undef X
     return message->constraint ? "constraint" : NULL;
 }
 
 void sampling_message_make(const struct sampling_params *params,
                            struct sampling_message *message_out)
 {
-    const bool is_ruled = sampling_has_rules(params) || params->scores_prompt;
     sampling_encode(params, &message_out->params);
     kvferry__internal__v1__ruled_sampling__init(&message_out->ruled);
     message_out->ruled.sampling = &message_out->params;
@@ -241,7 +262,9 @@ void sampling_message_make(const struct sampling_params *params,
         encode_constraint(&params->rules->constraint, message_out);
         message_out->params.constraint = &message_out->constraint;
     }
-    if (newest_field(&message_out->params)) {
+    const bool is_newer = newest_field(&message_out->params) != NULL;
+    const bool is_ruled = sampling_has_rules(params) || is_newer;
+    if (is_newer) {
         message_out->ruled.newer_sampling = &message_out->params;
         message_out->ruled.sampling = NULL;
     }
@@ -299,7 +322,8 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
     if (newer && (ruled->sampling || !newest_field(newer)))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "ruled_sampling.newer_sampling takes the place of sampling, and has a "
-                         "constraint or prompt_logprobs");
+                         "constraint, prompt_logprobs, typical_p, epsilon_cutoff, eta_cutoff or "
+                         "no_repeat_ngram_size");
     TRY(sampling_decode(newer ? newer : ruled->sampling, vocabulary, &params, error));
     *rules_out = rules_of(ruled);
     params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
@@ -320,6 +344,14 @@ const char *sampling_first_rule(const struct sampling_params *params)
         return "sampling.prompt_logprobs";
     if (rules && rules->constraint.kind != REPLY_FREE)
         return "sampling.constraint";
+    if (params->typical_p != SAMPLING_GREEDY.typical_p)
+        return "sampling.typical_p";
+    if (params->epsilon_cutoff != SAMPLING_GREEDY.epsilon_cutoff)
+        return "sampling.epsilon_cutoff";
+    if (params->eta_cutoff != SAMPLING_GREEDY.eta_cutoff)
+        return "sampling.eta_cutoff";
+    if (params->no_repeat_ngram_size > 0)
+        return "sampling.no_repeat_ngram_size";
     if (params->min_tokens > 0)
         return "sampling.min_tokens";
     if (!rules)

@@ -7,6 +7,7 @@
 const struct sampling_params SAMPLING_GREEDY = {
     .temperature = 0,
     .top_p = 1,
+    .typical_p = 1,
     .repetition_penalty = 1,
     .max_tokens = 256,
 };
@@ -15,7 +16,7 @@ struct real_range {
     const char *field;
     size_t offset; /* of the float member in struct sampling_params */
     float low, high;
-    bool is_low_out; /* the lower bound itself is refused */
+    bool is_low_out, is_high_out; /* the bound itself is refused */
     const char *wanted;
 };
 
@@ -25,6 +26,9 @@ static const struct real_range REALS[] = {
     {REAL(temperature), .high = 100, .wanted = "0 .. 100"},
     {REAL(top_p), .high = 1, .is_low_out = true, .wanted = "over 0, at most 1"},
     {REAL(min_p), .high = 1, .wanted = "0 .. 1"},
+    {REAL(typical_p), .high = 1, .is_low_out = true, .wanted = "over 0, at most 1"},
+    {REAL(epsilon_cutoff), .high = 1, .is_high_out = true, .wanted = "0 or more, below 1"},
+    {REAL(eta_cutoff), .high = 1, .is_high_out = true, .wanted = "0 or more, below 1"},
     {REAL(repetition_penalty), .high = 100, .is_low_out = true, .wanted = "over 0, at most 100"},
     {REAL(presence_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
     {REAL(frequency_penalty), .low = -2, .high = 2, .wanted = "-2 .. 2"},
@@ -33,7 +37,8 @@ static const struct real_range REALS[] = {
 /* NaN fails every comparison, so it is refused. */
 static bool is_inside(float value, const struct real_range *range)
 {
-    return (range->is_low_out ? value > range->low : value >= range->low) && value <= range->high;
+    return (range->is_low_out ? value > range->low : value >= range->low) &&
+           (range->is_high_out ? value < range->high : value <= range->high);
 }
 
 static bool find_in_reals(const struct sampling_params *params, struct sampling_fault *fault_out)
@@ -69,7 +74,7 @@ static bool find_in_stop_ids(const struct sampling_params *params, uint32_t voca
 
 bool sampling_has_rules(const struct sampling_params *params)
 {
-    return params->min_tokens > 0 || params->rules;
+    return params->min_tokens > 0 || params->no_repeat_ngram_size > 0 || params->rules;
 }
 
 static bool find_in_min_tokens(const struct sampling_params *params,
@@ -89,6 +94,9 @@ bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabula
         return true;
     if (params->max_tokens == 0)
         return sampling_fault_set(fault_out, "max_tokens", "0", "at least 1");
+    if (params->no_repeat_ngram_size > NO_REPEAT_NGRAM_MAX)
+        return sampling_fault_set_count(fault_out, "no_repeat_ngram_size",
+                                        params->no_repeat_ngram_size, "0 .. 64");
     if (params->n_logprobs > LOGPROBS_MAX)
         return sampling_fault_set_count(fault_out, "logprobs", params->n_logprobs, "0 .. 20");
     if (params->n_prompt_logprobs > LOGPROBS_MAX)

@@ -12,17 +12,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOGPROBS_MAX       20u
-#define STOP_TOKEN_IDS_MAX 16u
+#define LOGPROBS_MAX        20u
+#define STOP_TOKEN_IDS_MAX  16u
+#define NO_REPEAT_NGRAM_MAX 64u
 
 struct sampling_params {
-    float temperature;        /* 0 .. 100 */
-    uint32_t top_k;           /* 0: all */
-    float top_p;              /* (0, 1] */
-    float min_p;              /* 0 .. 1 */
-    float repetition_penalty; /* (0, 100], 1: none */
-    float presence_penalty;   /* -2 .. 2 */
-    float frequency_penalty;  /* -2 .. 2 */
+    float temperature;             /* 0 .. 100 */
+    uint32_t top_k;                /* 0: all */
+    float top_p;                   /* (0, 1] */
+    float min_p;                   /* 0 .. 1 */
+    float typical_p;               /* (0, 1], 1: all */
+    float epsilon_cutoff;          /* [0, 1), 0: none */
+    float eta_cutoff;              /* [0, 1), 0: none */
+    uint32_t no_repeat_ngram_size; /* 0 .. NO_REPEAT_NGRAM_MAX, 0: all may repeat */
+    float repetition_penalty;      /* (0, 100], 1: none */
+    float presence_penalty;        /* -2 .. 2 */
+    float frequency_penalty;       /* -2 .. 2 */
     uint64_t seed;
     uint32_t max_tokens; /* >= 1 */
     uint32_t min_tokens; /* 0 .. max_tokens: before so many nothing is drawn that ends the reply */
@@ -37,7 +42,7 @@ struct sampling_params {
     const struct token_rules *rules; /* NULL: none. Borrowed: who copies the struct keeps them */
 };
 
-/* It needs a worker that knows rules (of tokens, and min_tokens). */
+/* They may leave no token to draw: rules of tokens, min_tokens, no_repeat_ngram_size. */
 bool sampling_has_rules(const struct sampling_params *params);
 
 /* Greedy, no penalties, max_tokens 256. */

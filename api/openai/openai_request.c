@@ -35,6 +35,12 @@ static void read_reals(struct openai_request *request, const struct json_fields 
         SET(sampling, top_p, TOP_P, (float)value);
     if (json_field_number(fields, "min_p", 0, 1, &is_there, &value) && is_there)
         SET(sampling, min_p, MIN_P, (float)value);
+    if (json_field_number(fields, "typical_p", 0, 1, &is_there, &value) && is_there)
+        SET(sampling, typical_p, TYPICAL_P, (float)value);
+    if (json_field_number(fields, "epsilon_cutoff", 0, 1, &is_there, &value) && is_there)
+        SET(sampling, epsilon_cutoff, EPSILON_CUTOFF, (float)value);
+    if (json_field_number(fields, "eta_cutoff", 0, 1, &is_there, &value) && is_there)
+        SET(sampling, eta_cutoff, ETA_CUTOFF, (float)value);
     if (json_field_number(fields, "presence_penalty", -2, 2, &is_there, &value) && is_there)
         SET(sampling, presence_penalty, PRESENCE_PENALTY, (float)value);
     if (json_field_number(fields, "frequency_penalty", -2, 2, &is_there, &value) && is_there)
@@ -50,6 +56,10 @@ static void read_counts(struct openai_request *request, const struct json_fields
     bool is_there;
     if (json_field_integer(fields, "top_k", -1, UINT32_MAX, &is_there, &value) && is_there)
         SET(sampling, top_k, TOP_K, value < 0 ? 0 : (uint32_t)value);
+    if (json_field_integer(fields, "no_repeat_ngram_size", 0, NO_REPEAT_NGRAM_MAX, &is_there,
+                           &value) &&
+        is_there)
+        SET(sampling, no_repeat_ngram_size, NO_REPEAT_NGRAM_SIZE, (uint32_t)value);
     if (json_field_integer(fields, "seed", INT64_MIN, INT64_MAX, &is_there, &value) && is_there)
         SET(sampling, seed, SEED, (uint64_t)value);
     if (!request->is_chat)
@@ -187,22 +197,20 @@ static void refuse_samplers(const struct json_fields *fields)
 {
     static const struct {
         const char *name;
-        double from, to; /* values that change nothing */
-    } SAMPLERS[] = {{"typical_p", 1, INFINITY},
-                    {"tfs_z", 1, INFINITY},
-                    {"repeat_penalty", 1, 1},
-                    {"epsilon_cutoff", 0, 0},
-                    {"eta_cutoff", 0, 0},
-                    {"mirostat", 0, 0},
-                    {"mirostat_mode", 0, 0},
-                    {"dynatemp_range", 0, 0},
-                    {"xtc_probability", 0, 0},
-                    {"dry_multiplier", 0, 0},
-                    {"top_a", 0, 0},
-                    {"top_n_sigma", -INFINITY, 0},
-                    {"smoothing_factor", 0, 0},
-                    {"no_repeat_ngram_size", 0, 0},
-                    {"diversity_penalty", 0, 0}};
+        double from, to;     /* values that change nothing */
+        const char *nearest; /* what is served */
+    } SAMPLERS[] = {{"tfs_z", 1, INFINITY, "typical_p"},
+                    {"repeat_penalty", 1, 1, "repetition_penalty"},
+                    {"mirostat", 0, 0, "typical_p"},
+                    {"mirostat_mode", 0, 0, "typical_p"},
+                    {"dynatemp_range", 0, 0, "temperature"},
+                    {"xtc_probability", 0, 0, "typical_p"},
+                    {"dry_multiplier", 0, 0, "no_repeat_ngram_size"},
+                    {"top_a", 0, 0, "min_p"},
+                    {"top_h", 1, INFINITY, "eta_cutoff"},
+                    {"top_n_sigma", -INFINITY, 0, "min_p"},
+                    {"smoothing_factor", 0, 0, "temperature"},
+                    {"diversity_penalty", 0, 0, "n"}};
     for (size_t i = 0; i < sizeof SAMPLERS / sizeof *SAMPLERS; i++) {
         const json_t *value = json_field(fields, SAMPLERS[i].name);
         const double neutral = isinf(SAMPLERS[i].from) ? SAMPLERS[i].to : SAMPLERS[i].from;
@@ -210,12 +218,13 @@ static void refuse_samplers(const struct json_fields *fields)
             continue;
         if (!json_is_number(value))
             json_field_fail(fields, "unsupported_parameter", SAMPLERS[i].name,
-                            "is not served; it may be absent, or %g", neutral);
+                            "is not served; it may be absent, or %g. The nearest is %s", neutral,
+                            SAMPLERS[i].nearest);
         else if (json_number_value(value) < SAMPLERS[i].from ||
                  json_number_value(value) > SAMPLERS[i].to)
             json_field_fail(fields, "unsupported_parameter", SAMPLERS[i].name,
-                            "is %g, and is not served; it may be absent, or %g",
-                            json_number_value(value), neutral);
+                            "is %g, and is not served; it may be absent, or %g. The nearest is %s",
+                            json_number_value(value), neutral, SAMPLERS[i].nearest);
     }
 }
 

@@ -23,6 +23,17 @@
       "sample from the likeliest tokens with this total probability; not given: the model's "      \
       "default")                                                                                   \
     X(min_p, F64(0, 1), "0", "", "lowest probability of a token, relative to the likeliest one")   \
+    X(typical_p, F64(0, 1), "1", "",                                                               \
+      "sample from the tokens nearest to the entropy with this total probability; not given: the " \
+      "model's default")                                                                           \
+    X(epsilon_cutoff, F64(0, 1), "0", "",                                                          \
+      "lowest probability of a token; not given: the model's default")                             \
+    X(eta_cutoff, F64(0, 1), "0", "",                                                              \
+      "lowest probability of a token, less where the entropy is high; not given: the model's "     \
+      "default")                                                                                   \
+    X(no_repeat_ngram_size, U32(0, 64), "0", "tokens",                                             \
+      "so many tokens do not appear twice in one order; 0: all may; not given: the model's "       \
+      "default")                                                                                   \
     X(repetition_penalty, F64(0, 100), "1", "",                                                    \
       "factor against repeated tokens; not given: the model's default")                            \
     X(presence_penalty, F64(-2, 2), "0", "", "penalty for tokens that were generated before")      \

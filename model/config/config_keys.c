@@ -90,8 +90,8 @@ static const struct key_group CONFIG_KEYS[] = {
 
 static const struct key_group GENERATION_KEYS[] = {
     {KEY_USED, NULL,
-     "do_sample temperature top_k top_p min_p repetition_penalty eos_token_id "
-     "suppress_tokens"},
+     "do_sample temperature top_k top_p min_p typical_p epsilon_cutoff eta_cutoff "
+     "repetition_penalty no_repeat_ngram_size eos_token_id suppress_tokens"},
     {KEY_IGNORED, STORED,
      "transformers_version _commit_hash _from_model_config _original_object_hash trust_remote_code "
      "generation_kwargs"},
@@ -110,17 +110,14 @@ static const struct key_group GENERATION_KEYS[] = {
      "speculation_type use_mtp"},
     {KEY_IGNORED, LIMITS, "max_length max_new_tokens max_time"},
     {KEY_NOT_DONE, "false", "early_stopping"},
-    {KEY_NOT_DONE, "0",
-     "no_repeat_ngram_size encoder_no_repeat_ngram_size min_length min_new_tokens "
-     "diversity_penalty"},
+    {KEY_NOT_DONE, "0", "encoder_no_repeat_ngram_size min_length min_new_tokens diversity_penalty"},
     {KEY_NOT_DONE, "1", "num_beams num_beam_groups num_return_sequences length_penalty"},
     {KEY_REFUSED, NULL,
      "penalty_alpha dola_layers top_h bad_words_ids force_words_ids constraints "
      "forced_bos_token_id forced_eos_token_id forced_decoder_ids "
      "begin_suppress_tokens sequence_bias exponential_decay_length_penalty watermarking_config "
      "token_healing stop_strings cache_implementation"},
-    {KEY_REFUSED, "0", "epsilon_cutoff eta_cutoff"},
-    {KEY_REFUSED, "1", "typical_p encoder_repetition_penalty guidance_scale"},
+    {KEY_REFUSED, "1", "encoder_repetition_penalty guidance_scale"},
     {0},
 };
 

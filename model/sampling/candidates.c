@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
+#include "model/sampling/filters.h"
 
 #include <assert.h>
 #include <float.h>
@@ -158,7 +159,9 @@ static struct kept keep_min_p(const struct candidates *candidates, struct kept k
 
 bool candidates_need_sum(const struct candidates *candidates, const struct sampling_params *params)
 {
-    if (params->top_k > 0 || candidates->is_all)
+    const bool is_row = filters_are_set(params) &&
+                        params->top_p >= 1; /* drawn from that, if more */
+    if (params->top_k > 0 || candidates->is_all || is_row)
         return false;
     return params->top_p < 1 || candidates->best[candidates->n - 1].weight >= (double)params->min_p;
 }
@@ -175,21 +178,27 @@ bool candidates_draw(const struct candidates *candidates, const struct sampling_
     if (kept.is_open && params->top_p < 1)
         return false;
     kept = keep_min_p(candidates, kept, (double)params->min_p);
-    if (kept.is_open && params->min_p > 0)
+    if (kept.is_open && (params->min_p > 0 || filters_are_set(params)))
         return false;
 
-    double all = kept.is_open ? candidates->sum : ranks_sum(candidates->best, kept.n);
+    const struct candidate *list = candidates->best;
+    struct candidate left[CANDIDATES_MAX], room[CANDIDATES_MAX];
+    if (filters_are_set(params)) {
+        memcpy(left, list, kept.n * sizeof *list);
+        kept.n = filters_keep(params, left, kept.n, room);
+        list = left;
+    }
+    double all = kept.is_open ? candidates->sum : ranks_sum(list, kept.n);
     double sum = 0;
-    assert(all > 0.99 && "the first rank's weight is in it");
     for (uint32_t i = 0; i < kept.n; i++) {
-        sum += candidates->best[i].weight;
+        sum += list[i].weight;
         if (sum > unit * all) {
-            *token_out = candidates->best[i].id;
+            *token_out = list[i].id;
             return true;
         }
     }
     if (kept.is_open)
         return false;
-    *token_out = candidates->best[kept.n - 1].id; /* unit is within rounding of 1 */
+    *token_out = list[kept.n - 1].id; /* unit is within rounding of 1 */
     return true;
 }

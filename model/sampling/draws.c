@@ -112,8 +112,8 @@ void draw_say_fault(const struct draw *draw, struct error *error)
     if (draw->status == STATUS_INVALID_ARGUMENT || draw->status == STATUS_CONSTRAINT_UNMET) {
         error_write(
             error,
-            "sampling leaves no token to draw after %u tokens: %sallowed_token_ids, bad_words "
-            "and min_tokens exclude all",
+            "sampling leaves no token to draw after %u tokens: %sallowed_token_ids, bad_words, "
+            "no_repeat_ngram_size and min_tokens exclude all",
             draw->n_tokens, draw->mask ? "constraint, " : "");
         return;
     }

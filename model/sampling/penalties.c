@@ -129,6 +129,18 @@ static void forbid_bad(struct penalties *penalties, const struct draw *draw, uin
     }
 }
 
+/* The tokens that stood behind what the last ones repeat. */
+static void forbid_repeats(struct penalties *penalties, const struct draw *draw, uint32_t *n)
+{
+    const uint32_t size = draw->params->no_repeat_ngram_size, n_before = size - 1;
+    if (size == 0 || draw->n_tokens < size)
+        return;
+    const uint32_t *tokens = draw->tokens, *last = tokens + draw->n_tokens - n_before;
+    for (uint32_t i = 0; i + size <= draw->n_tokens; i++)
+        if (memcmp(tokens + i, last, n_before * sizeof *last) == 0)
+            forbid(penalties, tokens[i + n_before], n);
+}
+
 uint32_t penalties_make(struct penalties *penalties, const struct draw *draw)
 {
     const struct sampling_params *params = draw->params;
@@ -140,6 +152,7 @@ uint32_t penalties_make(struct penalties *penalties, const struct draw *draw)
         forbid_ends(penalties, params, &n);
     if (rules)
         forbid_bad(penalties, draw, &n);
+    forbid_repeats(penalties, draw, &n);
     for (uint32_t i = 0; i < penalties->n_suppressed; i++)
         forbid(penalties, penalties->suppressed[i], &n);
     for (uint32_t i = 0; i < n; i++)

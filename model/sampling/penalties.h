@@ -5,7 +5,8 @@
  *     entry          a positive logit is divided by factor, another multiplied; then subtract is taken off
  *     seen           factor: repetition_penalty; subtract: presence and frequency penalty
  *     logit_bias     taken off subtract
- *     not drawn      subtract is infinite: before min_tokens of what ends a reply, of bad_words, and of what the model suppresses
+ *     not drawn      subtract is infinite: before min_tokens of what ends a reply, of bad_words, of what would repeat
+ *                    no_repeat_ngram_size tokens of prompt and reply, and of what the model suppresses
  *
  * allowed_token_ids are no entries: they would be the rest of the vocabulary.
  *

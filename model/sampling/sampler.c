@@ -3,6 +3,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
 #include "model/sampling/candidates.h"
+#include "model/sampling/filters.h"
 #include "model/sampling/logprobs.h"
 #include "model/sampling/penalties.h"
 
@@ -16,6 +17,8 @@ struct sampler {
     const struct kernels *kernels;
     float *logits;             /* [vocabulary] after the penalties */
     struct candidate *scratch; /* [vocabulary] */
+    struct candidate *room;    /* [vocabulary] of filters */
+    bool *is_kept;             /* [vocabulary] false between draws */
     struct penalties penalties;
     struct candidates candidates;
 };
@@ -31,8 +34,10 @@ enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
     sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
     sampler->scratch = calloc(vocabulary, sizeof *sampler->scratch);
+    sampler->room = calloc(vocabulary, sizeof *sampler->room);
+    sampler->is_kept = calloc(vocabulary, sizeof *sampler->is_kept);
     if (penalties_init(&sampler->penalties, vocabulary) != STATUS_OK || !sampler->logits ||
-        !sampler->scratch) {
+        !sampler->scratch || !sampler->room || !sampler->is_kept) {
         sampler_destroy(sampler);
         return STATUS_NO_MEMORY;
     }
@@ -47,6 +52,8 @@ void sampler_destroy(struct sampler *sampler)
     free(sampler->logits);
     penalties_finish(&sampler->penalties);
     free(sampler->scratch);
+    free(sampler->room);
+    free(sampler->is_kept);
     free(sampler);
 }
 
@@ -164,31 +171,87 @@ struct rest {
     double min_p, sum;
 };
 
+/* Fills scratch with what top-k and top-p keep, in any order. */
+static uint32_t keep_ranks(struct sampler *sampler, const struct sampling_params *params,
+                           const struct logit_row *row)
+{
+    const struct candidate floor = logit_row_floor(row);
+    uint32_t n = list_ranks(sampler, row, &floor);
+    if (params->top_k > 0 && params->top_k < n) {
+        ranks_select(sampler->scratch, n, params->top_k);
+        n = params->top_k;
+    }
+    if (params->top_p < 1)
+        n = ranks_select_weight(sampler->scratch, n,
+                                (double)params->top_p * ranks_sum(sampler->scratch, n));
+    return n;
+}
+
 /* Applies top-k, top-p and min-p. */
 static struct rest filter_row(struct sampler *sampler, const struct sampling_params *params,
                               const struct logit_row *row)
 {
     struct rest rest = {logit_row_floor(row), (double)params->min_p, 0};
-    uint32_t n = list_ranks(sampler, row, &rest.last);
-    if (params->top_k > 0 || params->top_p < 1) {
-        if (params->top_k > 0 && params->top_k < n) {
-            ranks_select(sampler->scratch, n, params->top_k);
-            n = params->top_k;
-        }
-        if (params->top_p < 1)
-            n = ranks_select_weight(sampler->scratch, n,
-                                    (double)params->top_p * ranks_sum(sampler->scratch, n));
+    const uint32_t n = keep_ranks(sampler, params, row);
+    if (params->top_k > 0 || params->top_p < 1)
         rest.last = ranks_last(sampler->scratch, n);
-    }
     for (uint32_t i = 0; i < n; i++)
         rest.sum += sampler->scratch[i].weight >= rest.min_p ? sampler->scratch[i].weight : 0;
     return rest;
+}
+
+/* The token at which the running sum of what is_kept exceeds target: candidates by rank, then the others by id. */
+static uint32_t draw_kept(const struct sampler *sampler, const struct logit_row *row, double target)
+{
+    const struct candidates *candidates = &sampler->candidates;
+    const struct candidate *bar = &candidates->best[candidates->n - 1];
+    uint32_t token = 0;
+    double sum = 0;
+    for (uint32_t i = 0; i < candidates->n; i++) {
+        if (!sampler->is_kept[candidates->best[i].id])
+            continue;
+        token = candidates->best[i].id;
+        sum += candidates->best[i].weight;
+        if (sum > target)
+            return token;
+    }
+    for (uint32_t id = 0; id < row->vocabulary; id++) {
+        const struct candidate next = {0, row->logits[id], id};
+        if (!sampler->is_kept[id] || !ranks_before(bar, &next))
+            continue;
+        token = id;
+        sum += logit_row_weight(row, next.logit);
+        if (sum > target)
+            return token;
+    }
+    return token;
+}
+
+/* With filters that keep no first ranks (filters.h). */
+static uint32_t draw_filtered(struct sampler *sampler, const struct sampling_params *params,
+                              const struct logit_row *row, double unit)
+{
+    struct candidate *list = sampler->scratch;
+    const uint32_t n_ranks = keep_ranks(sampler, params, row);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_ranks; i++)
+        if (list[i].weight >= (double)params->min_p)
+            list[n++] = list[i];
+    n = filters_keep(params, list, n, sampler->room);
+    for (uint32_t i = 0; i < n; i++)
+        sampler->is_kept[list[i].id] = true;
+    const uint32_t token = draw_kept(sampler, row, unit * ranks_sum(list, n));
+    for (uint32_t i = 0; i < n; i++)
+        sampler->is_kept[list[i].id] = false;
+    return token;
 }
 
 /* As candidates_draw, but continues after the candidates with all other tokens, by id. */
 static uint32_t draw_from_row(struct sampler *sampler, const struct sampling_params *params,
                               const struct logit_row *row, double unit)
 {
+    if (filters_are_set(params))
+        return draw_filtered(sampler, params, row, unit);
     const struct candidates *candidates = &sampler->candidates;
     const struct candidate *bar = &candidates->best[candidates->n - 1];
     bool has_filter = params->top_k > 0 || params->top_p < 1 || params->min_p > 0;

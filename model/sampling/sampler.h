@@ -2,11 +2,12 @@
  * sampler - draws the next token from logits.
  *
  * Order: repetition, presence and frequency penalties; logit_bias; tokens that may not be drawn; temperature; top-k; top-p;
- * min-p; draw.
+ * min-p; typical, epsilon, eta (filters.h); draw.
  *
  *     repetition   for tokens of prompt and generation: divides a positive logit, multiplies any other
  *     presence     for generated tokens: subtracted once;  frequency: subtracted for each occurrence
- *     not drawn    all but allowed_token_ids and those of a mask (a constraint's); before min_tokens the tokens that end a reply; bad_words; what the model suppresses (penalties.h): -infinity
+ *     not drawn    all but allowed_token_ids and those of a mask (a constraint's); before min_tokens the tokens that end a reply; bad_words; what
+ *                  would repeat no_repeat_ngram_size tokens; what the model suppresses (penalties.h): -infinity
  *     rank         by logit; with equal logits the lower id is first; temperature 0 takes the first rank
  *     top-k        keeps exactly the k first ranks
  *     top-p        of the tokens that top-k keeps, keeps the fewest first ranks whose share reaches top_p

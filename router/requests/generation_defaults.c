@@ -4,11 +4,15 @@
 #include "base/regular_file.h"
 #include "sampling_params/sampling_params.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 #define FILE_BYTES_MAX (1u << 20)
+
+const struct generation_defaults GENERATION_DEFAULTS = {
+    .temperature = 1, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
 
 struct source {
     const json_t *root;
@@ -28,15 +32,24 @@ static enum status read_number(const struct source *source, const char *key, dou
     return STATUS_OK;
 }
 
-static enum status read_top_k(const struct source *source, uint32_t *top_k_out)
+static enum status read_real(const struct source *source, const char *key, float *value_inout)
 {
-    double top_k = 0;
-    TRY(read_number(source, "top_k", &top_k));
-    if (!(top_k >= 0 && top_k <= INT_MAX) || top_k != floor(top_k))
+    double value = (double)*value_inout;
+    TRY(read_number(source, key, &value));
+    *value_inout = (float)value;
+    return STATUS_OK;
+}
+
+static enum status read_count(const struct source *source, const char *key, uint32_t most,
+                              uint32_t *count_inout)
+{
+    double count = *count_inout;
+    TRY(read_number(source, key, &count));
+    if (!(count >= 0 && count <= most) || count != floor(count))
         return error_set(source->error, STATUS_INVALID_ARGUMENT,
-                         "%s: top_k is %g; it must be a whole number, 0 .. %d", source->file, top_k,
-                         INT_MAX);
-    *top_k_out = (uint32_t)top_k;
+                         "%s: %s is %g; it must be a whole number, 0 .. %" PRIu32, source->file,
+                         key, count, most);
+    *count_inout = (uint32_t)count;
     return STATUS_OK;
 }
 
@@ -48,6 +61,9 @@ static enum status check(const struct source *source, const struct generation_de
     params.temperature = defaults->temperature;
     params.top_p = defaults->top_p;
     params.min_p = defaults->min_p;
+    params.typical_p = defaults->typical_p;
+    params.epsilon_cutoff = defaults->epsilon_cutoff;
+    params.eta_cutoff = defaults->eta_cutoff;
     params.repetition_penalty = defaults->repetition_penalty;
     if (!sampling_find_fault(&params, 0, &fault))
         return STATUS_OK;
@@ -65,26 +81,23 @@ static bool is_greedy(const struct source *source, const json_t *do_sample)
 
 static enum status read_all(const struct source *source, struct generation_defaults *defaults_out)
 {
-    double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
-    uint32_t top_k;
+    struct generation_defaults defaults = GENERATION_DEFAULTS;
     if (!json_is_object(source->root))
         return error_set(source->error, STATUS_CORRUPT, "%s is no object", source->file);
-    TRY(read_number(source, "temperature", &temperature));
-    TRY(read_top_k(source, &top_k));
-    TRY(read_number(source, "top_p", &top_p));
-    TRY(read_number(source, "min_p", &min_p));
-    TRY(read_number(source, "repetition_penalty", &repetition_penalty));
+    TRY(read_real(source, "temperature", &defaults.temperature));
+    TRY(read_count(source, "top_k", INT_MAX, &defaults.top_k));
+    TRY(read_real(source, "top_p", &defaults.top_p));
+    TRY(read_real(source, "min_p", &defaults.min_p));
+    TRY(read_real(source, "typical_p", &defaults.typical_p));
+    TRY(read_real(source, "epsilon_cutoff", &defaults.epsilon_cutoff));
+    TRY(read_real(source, "eta_cutoff", &defaults.eta_cutoff));
+    TRY(read_real(source, "repetition_penalty", &defaults.repetition_penalty));
+    TRY(read_count(source, "no_repeat_ngram_size", NO_REPEAT_NGRAM_MAX,
+                   &defaults.no_repeat_ngram_size));
     const json_t *do_sample = json_object_get(source->root, "do_sample");
     if (do_sample && !json_is_null(do_sample) && !json_is_boolean(do_sample))
         return error_set(source->error, STATUS_CORRUPT, "%s: do_sample is not true or false",
                          source->file);
-    struct generation_defaults defaults = {
-        .temperature = (float)temperature,
-        .top_k = top_k,
-        .top_p = (float)top_p,
-        .min_p = (float)min_p,
-        .repetition_penalty = (float)repetition_penalty,
-    };
     TRY(check(source, &defaults));
     if (is_greedy(source, do_sample))
         defaults.temperature = 0;
@@ -111,7 +124,7 @@ static enum status read_file(const char *folder, const char *file,
 enum status generation_defaults_read(const char *folder, struct generation_defaults *defaults_out,
                                      struct error *error)
 {
-    struct generation_defaults defaults = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    struct generation_defaults defaults = GENERATION_DEFAULTS;
     enum status status = read_file(folder, "generation_config.json", &defaults, error);
     if (status == STATUS_NOT_FOUND)
         status = read_file(folder, "config.json", &defaults, error);

@@ -169,20 +169,20 @@ Test(check_model, a_refused_key_is_shown_and_fails)
 {
     model_copy_make();
     write_text("model/generation_config.json",
-               "{\"typical_p\": 0.5, \"num_beams\": 4, \"top_k\": 5, \"odd\": 1}");
+               "{\"top_h\": 0.5, \"num_beams\": 4, \"top_k\": 5, \"odd\": 1}");
     RUN("check-model", in_folder("model"));
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
-    EXPECT_IN(last_command.out, "  refused   typical_p 0.5\n");
+    EXPECT_IN(last_command.out, "  refused   top_h 0.5\n");
     EXPECT_IN(last_command.out, "  not done  num_beams 4\n");
     EXPECT_IN(last_command.out, "  unknown   odd\n");
-    EXPECT_IN(last_command.err, "generation_config.json: typical_p is 0.5, which is not supported");
+    EXPECT_IN(last_command.err, "generation_config.json: top_h is 0.5, which is not supported");
     cr_assert_null(strstr(last_command.out, "good"));
     RUN("check-model", in_folder("model"), "--json");
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
     json_t *report = json_loads(last_command.out, 0, NULL);
     cr_assert_not_null(report, "%s", last_command.out);
     cr_assert(json_is_false(json_object_get(report, "serves")));
-    EXPECT_IN(json_string_value(json_object_get(report, "error")), "typical_p is 0.5");
+    EXPECT_IN(json_string_value(json_object_get(report, "error")), "top_h is 0.5");
     json_decref(report);
 }
 

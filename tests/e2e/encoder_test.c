@@ -263,9 +263,9 @@ static void ask_for_beams(void)
     json_t *config = json_load_file(in_folder("model/config.json"), 0, &error);
     cr_assert_not_null(config, "%s", error.text);
     json_t *asked = json_pack("{s:i, s:f, s:i, s:i, s:b, s:{s:{s:i}}}", "num_beams", 4,
-                              "length_penalty", 2.0, "no_repeat_ngram_size", 3, "min_length", 56,
-                              "early_stopping", 1, "task_specific_params", "summarization",
-                              "num_beams", 6);
+                              "length_penalty", 2.0, "encoder_no_repeat_ngram_size", 3,
+                              "min_length", 56, "early_stopping", 1, "task_specific_params",
+                              "summarization", "num_beams", 6);
     cr_assert_not_null(asked);
     json_object_update(config, asked);
     cr_assert_eq(json_dump_file(config, in_folder("model/config.json"), 0), 0);
@@ -277,7 +277,7 @@ Test(encoder, a_model_whose_files_ask_for_beams_serves_and_says_so_once)
 {
     static const char TOLD[] = "the model's files ask for what is not done";
     static const char *const KEYS[] = {"num_beams 4", "length_penalty 2.0",
-                                       "no_repeat_ngram_size 3", "min_length 56",
+                                       "encoder_no_repeat_ngram_size 3", "min_length 56",
                                        "early_stopping true"};
     struct golden golden;
     struct cluster cluster;

@@ -543,7 +543,7 @@ class Errors(unittest.TestCase):
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
                 ("stop_token_ids[0]", [-1]), ("stop_token_ids[0]", ["a"]), ("logit_bias.5", {"5": 101}), ("seed", 2**63), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
                 ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", True), ("prompt_embeds", "gAJ9"),
-                ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"), ("typical_p", 0.9), ("mirostat", 2),
+                ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"), ("typical_p", 1.1), ("no_repeat_ngram_size", 65), ("top_h", 0.4), ("mirostat", 2),
                 ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
         completions = [("prompt", 5), ("prompt", []), ("prompt[0]", [[]]), ("prompt[1]", ["a", 5]), ("prompt[1]", [1, "a"]),

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 Test(sampling_codec, parameters_survive_the_wire)
@@ -77,7 +78,8 @@ Test(sampling_codec, what_is_given_goes_over_what_was_there)
 
 Test(sampling_codec, the_sent_message_has_no_gaps)
 {
-    const struct sampling_params params = {.max_tokens = 5, .top_p = 1, .repetition_penalty = 1};
+    const struct sampling_params params = {
+        .max_tokens = 5, .top_p = 1, .typical_p = 1, .repetition_penalty = 1};
     struct sampling_params again;
     Kvferry__V1__SamplingParams message;
     struct error error = {0};
@@ -124,6 +126,36 @@ static enum status cross(const struct sampling_params *params, struct sampling_p
         kvferry__internal__v1__ruled_sampling__free_unpacked(unpacked, NULL);
     unpacked = kvferry__internal__v1__ruled_sampling__unpack(NULL, n, bytes);
     return sampling_message_decode(NULL, unpacked, 10, again_out, rules_out, error);
+}
+
+/* Each alone: an older worker would ignore it among the parameters that it knows. */
+Test(sampling_message, filters_survive_the_wire_out_of_reach_of_an_older_worker)
+{
+    static const char *const FIELDS[] = {"typical_p", "epsilon_cutoff", "eta_cutoff",
+                                         "no_repeat_ngram_size"};
+    for (int i = 0; i < 4; i++) {
+        struct sampling_params params = SAMPLING_GREEDY, again;
+        struct token_rules into;
+        struct error error = {0};
+        char path[64];
+        params.typical_p = i == 0 ? 0.25f : 1;
+        params.epsilon_cutoff = i == 1 ? 0.25f : 0;
+        params.eta_cutoff = i == 2 ? 0.25f : 0;
+        params.no_repeat_ngram_size = i == 3 ? 3 : 0;
+        cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+        cr_assert_eq(again.typical_p, params.typical_p);
+        cr_assert_eq(again.epsilon_cutoff, params.epsilon_cutoff);
+        cr_assert_eq(again.eta_cutoff, params.eta_cutoff);
+        cr_assert_eq(again.no_repeat_ngram_size, params.no_repeat_ngram_size);
+        snprintf(path, sizeof path, "sampling.%s", FIELDS[i]);
+        cr_assert_str_eq(sampling_first_rule(&params), path);
+
+        struct sampling_message message;
+        sampling_message_make(&params, &message);
+        cr_assert_eq(sampling_message_decode(&message.params, NULL, 10, &again, &into, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, FIELDS[i]), "%s", error.text);
+    }
 }
 
 Test(sampling_message, rules_survive_the_wire)

@@ -34,6 +34,16 @@ Test(sampling, refuses_parameters_by_name)
     BAD(min_p, 1.001f, "min_p", "1.001");
     BAD(min_p, -1, "min_p", "-1");
     BAD(min_p, NAN, "min_p", "nan");
+    BAD(typical_p, 0, "typical_p", "0");
+    BAD(typical_p, 1.001f, "typical_p", "1.001");
+    BAD(typical_p, NAN, "typical_p", "nan");
+    BAD(epsilon_cutoff, 1, "epsilon_cutoff", "1");
+    BAD(epsilon_cutoff, -0.5f, "epsilon_cutoff", "-0.5");
+    BAD(epsilon_cutoff, NAN, "epsilon_cutoff", "nan");
+    BAD(eta_cutoff, 1, "eta_cutoff", "1");
+    BAD(eta_cutoff, -0.5f, "eta_cutoff", "-0.5");
+    BAD(eta_cutoff, NAN, "eta_cutoff", "nan");
+    BAD(no_repeat_ngram_size, 65, "no_repeat_ngram_size", "65");
     BAD(repetition_penalty, 0, "repetition_penalty", "0");
     BAD(repetition_penalty, 101, "repetition_penalty", "101");
     BAD(repetition_penalty, NAN, "repetition_penalty", "nan");
@@ -54,6 +64,11 @@ Test(sampling, takes_the_ends_of_each_range)
     GOOD(top_p, 1);
     GOOD(min_p, 0);
     GOOD(min_p, 1);
+    GOOD(typical_p, 1e-6f);
+    GOOD(typical_p, 1);
+    GOOD(epsilon_cutoff, 0.99f);
+    GOOD(eta_cutoff, 0.99f);
+    GOOD(no_repeat_ngram_size, 64);
     GOOD(repetition_penalty, 100);
     GOOD(presence_penalty, -2);
     GOOD(frequency_penalty, 2);

@@ -295,10 +295,15 @@ struct sampling_params oracle_sampling(uint32_t variant)
         return params;
     params.temperature = 0.8f + 0.2f * (float)variant;
     params.seed = 1000 + variant;
-    if (variant == 2)
+    if (variant == 2) {
         params.top_k = 20;
-    if (variant == 3)
+        params.eta_cutoff = 0.02f;
+    }
+    if (variant == 3) {
         params.top_p = 0.9f;
+        params.typical_p = 0.8f;
+        params.no_repeat_ngram_size = 3;
+    }
     if (variant == 4) {
         params.repetition_penalty = 1.3f;
         params.frequency_penalty = 0.5f;

@@ -3,8 +3,8 @@
 
     v/bin/python make_sampling.py           # the virtual environment of make.py
 
-Order as in model/sampling/sampler.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
-processors; presence and frequency penalty, which it has not, are the formula of the public API. The uniform number of a
+Order as in model/sampling/sampler.h. Repetition penalty, repeated n-grams, temperature, top-k, top-p, min-p, typical, epsilon and
+eta are Transformers' own processors; presence and frequency penalty, which it has not, are the formula of the public API. The uniform number of a
 (seed, position) is computed as model/sampling/sampler.h says, and the token is the first, in that header's order (the 256 first
 ranks of the logits after the penalties, then the others by id), whose running sum exceeds it; a draw that lies within
 1e-5 of a border between two tokens is left out.
@@ -30,12 +30,16 @@ N_RANKED = 256
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 NONE = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0,
-        "frequency_penalty": 0.0}
+        "frequency_penalty": 0.0, "typical_p": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "no_repeat_ngram_size": 0}
 ALONE = {"temperature": [0.0, 0.3, 1.0, 2.5], "top_k": [1, 2, 40, 299, 300, 5000], "top_p": [0.01, 0.5, 0.9, 0.999],
          "min_p": [0.02, 0.5], "repetition_penalty": [0.5, 1.3, 10.0], "presence_penalty": [-2.0, 0.7, 2.0],
          "frequency_penalty": [-0.5, 0.4, 2.0]}
 TOGETHER = {"temperature": [0.7, 1.8], "top_k": [0, 20], "top_p": [1.0, 0.8], "min_p": [0.0, 0.05],
             "repetition_penalty": [1.0, 1.2], "presence_penalty": [0.0, 1.1], "frequency_penalty": [0.3]}
+FILTERS_ALONE = {"typical_p": [0.05, 0.3, 0.7, 0.95, 0.999], "epsilon_cutoff": [3e-4, 4e-3, 0.03, 0.9],
+                 "eta_cutoff": [3e-4, 4e-3, 0.1, 0.9], "no_repeat_ngram_size": [1, 2, 3, 64]}
+FILTERS_TOGETHER = {"temperature": [0.7, 1.8], "top_k": [0, 20], "top_p": [1.0, 0.8], "min_p": [0.0, 0.05], "typical_p": [1.0, 0.6],
+                    "epsilon_cutoff": [0.0, 0.004], "eta_cutoff": [0.02], "no_repeat_ngram_size": [0, 2]}
 
 
 def mix(x):
@@ -52,6 +56,8 @@ def penalised(logits, tokens, n_prompt, p):
     ids, scores = torch.tensor([tokens]), torch.from_numpy(logits)[None].clone()
     if p["repetition_penalty"] != 1:
         scores = generation.RepetitionPenaltyLogitsProcessor(p["repetition_penalty"])(ids, scores)
+    if p["no_repeat_ngram_size"] > 0:
+        scores = generation.NoRepeatNGramLogitsProcessor(p["no_repeat_ngram_size"])(ids, scores)
     counts = np.bincount(np.array(tokens[n_prompt:], dtype=int), minlength=VOCABULARY)
     return scores - torch.from_numpy(
         (p["presence_penalty"] * (counts > 0) + p["frequency_penalty"] * counts).astype(np.float32))
@@ -66,6 +72,12 @@ def filtered(scores, p):
         scores = generation.TopPLogitsWarper(p["top_p"])(None, scores)
     if p["min_p"] > 0:
         scores = generation.MinPLogitsWarper(p["min_p"])(None, scores)
+    if p["typical_p"] < 1:
+        scores = generation.TypicalLogitsWarper(p["typical_p"])(None, scores)
+    if p["epsilon_cutoff"] > 0:
+        scores = generation.EpsilonLogitsWarper(p["epsilon_cutoff"])(None, scores)
+    if p["eta_cutoff"] > 0:
+        scores = generation.EtaLogitsWarper(p["eta_cutoff"])(None, scores)
     return scores[0].double().numpy()
 
 
@@ -109,8 +121,10 @@ def logprobs_of(vector):
 def main():
     rng = np.random.Generator(np.random.Philox(20260101))
     vectors = (rng.standard_normal((N_VECTORS, VOCABULARY)) * [[0.5], [1.5], [3.0], [8.0]]).astype("<f4")
-    changes = [{key: value} for key, values in ALONE.items() for value in values]
-    changes += [dict(zip(TOGETHER, values)) for values in itertools.product(*TOGETHER.values())]
+    changes = []
+    for alone, together in ((ALONE, TOGETHER), (FILTERS_ALONE, FILTERS_TOGETHER)):
+        changes += [{key: value} for key, values in alone.items() for value in values]
+        changes += [dict(zip(together, values)) for values in itertools.product(*together.values())]
     cases = [make_case(rng, vectors, index, change) for index, change in enumerate(changes)]
     vectors.tofile(os.path.join(HERE, "sampling.f32"))
     with open(os.path.join(HERE, "sampling.json"), "w") as file:

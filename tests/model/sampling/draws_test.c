@@ -157,6 +157,8 @@ Test(draws, what_was_found_gives_the_token_and_the_bits_of_the_row)
                                 .n_tokens = n_tokens};
             uint32_t token = sampler_draw(sampler, &params, logits, tokens, n_tokens / 2, n_tokens,
                                           &logprobs);
+            if (token == SAMPLER_NO_TOKEN) /* the row says so: it has no largest logit */
+                continue;
             find(logits, vocabulary, &draw, sampler, &found);
             if (sampler_draw_found(sampler, &draw, &found)) {
                 expect_equal(&draw, token, &logprobs, "found", i);

@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 TestSuite(penalties, .description = ONE_THREAD);
 
@@ -206,4 +207,53 @@ Test(penalties, a_token_has_one_entry_whatever_adds_to_it)
     cr_expect_eq(find(&penalties, n, 2)->subtract, INFINITY, "whatever was seen");
     cr_expect_eq(find(&penalties, n, 5)->subtract, INFINITY);
     penalties_finish(&penalties);
+}
+
+/* ---- repeated tokens ---- */
+
+/* With small tokens, so that they do repeat. */
+Test(penalties, no_n_gram_of_prompt_and_reply_is_drawn_twice)
+{
+    enum { N_TOKENS = 400, FEW = 20 };
+    static float logits[VOCABULARY];
+    const struct kernels *kernels;
+    struct sampler *sampler;
+    cr_assert_eq(kernels_select(NULL, &kernels, NULL), STATUS_OK);
+    cr_assert_eq(sampler_create(VOCABULARY, kernels, &sampler), STATUS_OK);
+    for (uint32_t id = 0; id < VOCABULARY; id++)
+        logits[id] = id < FEW ? 2 : -2;
+    for (uint32_t size = 1; size <= 3; size++) {
+        uint32_t tokens[N_TOKENS] = {3, 4, 3}, n = 3, n_twice = 0;
+        const uint32_t end = size == 1 ? 200 : N_TOKENS;
+        struct sampling_params params = SAMPLING_GREEDY;
+        params.temperature = 1;
+        params.no_repeat_ngram_size = size;
+        for (; n < end; n++)
+            tokens[n] = sampler_draw(sampler, &params, logits, tokens, 3, n, NULL);
+        for (uint32_t i = 0; i + size <= n; i++)
+            for (uint32_t j = i < 3 ? 3 : i + 1; j + size <= n; j++)
+                n_twice += memcmp(tokens + i, tokens + j, size * sizeof *tokens) == 0;
+        cr_assert_eq(n_twice, 0, "size %u: %u", size, n_twice);
+    }
+    sampler_destroy(sampler);
+}
+
+/* Then the request ends: the drawn token would be one that was forbidden. */
+Test(penalties, no_token_is_left_when_all_would_repeat)
+{
+    enum { FEW = 5 };
+    static const float LOGITS[FEW] = {1, 2, 3, 4, 5};
+    uint32_t tokens[FEW] = {0};
+    const struct kernels *kernels;
+    struct sampler *sampler;
+    struct sampling_params params = SAMPLING_GREEDY;
+    params.no_repeat_ngram_size = 1;
+    cr_assert_eq(kernels_select(NULL, &kernels, NULL), STATUS_OK);
+    cr_assert_eq(sampler_create(FEW, kernels, &sampler), STATUS_OK);
+    for (uint32_t n = 0; n < FEW; n++) {
+        tokens[n] = sampler_draw(sampler, &params, LOGITS, tokens, 0, n, NULL);
+        cr_assert_eq(tokens[n], FEW - 1 - n);
+    }
+    cr_assert_eq(sampler_draw(sampler, &params, LOGITS, tokens, 0, FEW, NULL), SAMPLER_NO_TOKEN);
+    sampler_destroy(sampler);
 }

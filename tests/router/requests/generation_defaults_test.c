@@ -73,6 +73,38 @@ Test(generation_defaults, min_p_is_one_of_them)
     cr_assert(strstr(error.text, "min_p is 1.5; it must be 0 .. 1"), "%s", error.text);
 }
 
+Test(generation_defaults, filters_and_n_grams_are_of_them)
+{
+    struct generation_defaults defaults;
+    struct error error;
+    cr_assert_eq(read_text("{\"typical_p\": 0.25, \"epsilon_cutoff\": 0.125, \"eta_cutoff\": 0.5, "
+                           "\"no_repeat_ngram_size\": 3}",
+                           &defaults, &error),
+                 STATUS_OK, "%s", error.text);
+    cr_assert_eq(defaults.typical_p, 0.25f);
+    cr_assert_eq(defaults.epsilon_cutoff, 0.125f);
+    cr_assert_eq(defaults.eta_cutoff, 0.5f);
+    cr_assert_eq(defaults.no_repeat_ngram_size, 3);
+    cr_assert_eq(read_text("{}", &defaults, &error), STATUS_OK);
+    cr_assert_eq(defaults.typical_p, 1);
+    cr_assert_eq(defaults.epsilon_cutoff, 0);
+    cr_assert_eq(defaults.eta_cutoff, 0);
+    cr_assert_eq(defaults.no_repeat_ngram_size, 0);
+    static const char *const WRONG[][2] = {
+        {"{\"typical_p\": 0}", "typical_p is 0; it must be over 0, at most 1"},
+        {"{\"epsilon_cutoff\": 1}", "epsilon_cutoff is 1; it must be 0 or more, below 1"},
+        {"{\"eta_cutoff\": -0.5}", "eta_cutoff is -0.5; it must be 0 or more, below 1"},
+        {"{\"no_repeat_ngram_size\": 65}",
+         "no_repeat_ngram_size is 65; it must be a whole number, 0 .. 64"},
+        {"{\"no_repeat_ngram_size\": 2.5}",
+         "no_repeat_ngram_size is 2.5; it must be a whole number, 0 .. 64"},
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        cr_assert_eq(read_text(WRONG[i][0], &defaults, &error), STATUS_INVALID_ARGUMENT);
+        cr_assert(strstr(error.text, WRONG[i][1]), "%s", error.text);
+    }
+}
+
 static void write_file(const char *folder, const char *name, const char *text)
 {
     char path[64];

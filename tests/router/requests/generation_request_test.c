@@ -14,7 +14,7 @@
 #define PRIORITY_MAX   7
 
 static const struct generation_defaults DEFAULTS = {
-    .temperature = 1, .top_p = 1, .repetition_penalty = 1};
+    .temperature = 1, .top_p = 1, .repetition_penalty = 1, .typical_p = 1};
 
 static const struct request_limits LIMITS = {
     .model_name = "kjv",

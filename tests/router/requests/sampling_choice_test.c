@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct generation_defaults DEFAULTS = {
-    .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repetition_penalty = 1.1f};
+    .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repetition_penalty = 1.1f, .typical_p = 1};
 
 #define VOCABULARY 100u
 
@@ -53,6 +53,12 @@ Test(sampling_choice, refuses_what_is_out_of_range_by_name)
     REFUSES("sampling.min_p", SET(message, min_p, MIN_P, 1.01f));
     REFUSES("sampling.min_p", SET(message, min_p, MIN_P, -0.1f));
     REFUSES("sampling.min_p", SET(message, min_p, MIN_P, NAN));
+    REFUSES("sampling.typical_p", SET(message, typical_p, TYPICAL_P, 0));
+    REFUSES("sampling.typical_p", SET(message, typical_p, TYPICAL_P, NAN));
+    REFUSES("sampling.epsilon_cutoff", SET(message, epsilon_cutoff, EPSILON_CUTOFF, 1));
+    REFUSES("sampling.eta_cutoff", SET(message, eta_cutoff, ETA_CUTOFF, -0.1f));
+    REFUSES("sampling.no_repeat_ngram_size",
+            SET(message, no_repeat_ngram_size, NO_REPEAT_NGRAM_SIZE, 65));
     REFUSES("sampling.repetition_penalty", SET(message, repetition_penalty, REPETITION_PENALTY, 0));
     REFUSES("sampling.repetition_penalty",
             SET(message, repetition_penalty, REPETITION_PENALTY, 101));
