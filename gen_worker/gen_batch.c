@@ -6,6 +6,17 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum status gen_batch_check_pauses(enum schedule_policy policy, const char *differ_by,
+                                   struct error *error)
+{
+    if (policy != SCHEDULE_MAX_UTILIZATION || !differ_by)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "capacity_policy is max-utilization: generated tokens cannot be computed "
+                     "again in chunks with %s",
+                     differ_by);
+}
+
 enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_options *options,
                            struct error *error)
 {
@@ -27,13 +38,8 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     draws_set_suppressed(batch->draws, config->suppressed_ids, config->n_suppressed);
     TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
     TRY(scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer));
-    const char *differ_by = forward_phases_differ_by(batch->forward);
-    if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION && differ_by)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "capacity_policy is max-utilization: generated tokens cannot be computed "
-                         "again in chunks with %s",
-                         differ_by);
-    return STATUS_OK;
+    return gen_batch_check_pauses(options->capacity_policy,
+                                  forward_phases_differ_by(batch->forward), error);
 }
 
 void gen_batch_finish(struct gen_batch *batch)

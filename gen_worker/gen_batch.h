@@ -43,6 +43,9 @@ struct gen_batch {
     uint32_t n_rows;     /* tokens in the pass */
 };
 
+/* INVALID_ARGUMENT: the policy pauses replies, and what differs_by names, if it is not NULL, keeps these from being computed again. */
+MUST_CHECK enum status gen_batch_check_pauses(enum schedule_policy policy, const char *differ_by,
+                                              struct error *error);
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       const struct gen_engine_options *options,
                                       struct error *error);

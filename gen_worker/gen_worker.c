@@ -1,6 +1,7 @@
 #include "gen_worker/gen_worker.h"
 
 #include "base/clock.h"
+#include "gen_worker/gen_batch.h"
 #include "gen_worker/gen_worker_engine.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker_device.h"
@@ -150,9 +151,14 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
     };
 }
 
-/* A paused reply is computed again from its tokens, as a prompt: that would see what its tokens did not see. */
-static enum status check_sinks(const struct gen_config *config, struct error *error)
+/* A paused reply is computed again from its tokens, as a prompt: that would see what its tokens did not see. What a model or a
+ * device does not allow is known at a start. */
+static enum status check_pauses(const struct gen_config *config,
+                                const struct worker_options *options, struct error *error)
 {
+    TRY(gen_batch_check_pauses(
+        config->capacity_policy,
+        forward_choices_differ_by(options->context_math, &options->attention), error));
     TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     if (config->sink_tokens == 0 || config->capacity_policy != SCHEDULE_MAX_UTILIZATION)
         return STATUS_OK;
@@ -167,7 +173,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
-    TRY(check_sinks(config, error));
+    TRY(check_pauses(config, &options, error));
     TRY(worker_check(&options, config->control_address, error));
     return worker_device_probe(&options, error);
 }
@@ -177,7 +183,7 @@ static enum status plan(const void *values, const char *folder, FILE *out, struc
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
-    TRY(check_sinks(config, error));
+    TRY(check_pauses(config, &options, error));
     return worker_plan(&options, "gen-worker", config->control_address, out, error);
 }
 

@@ -11,6 +11,7 @@
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
 #include "worker_common/worker_threads.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -109,12 +110,17 @@ static void print_taken(const struct worker *worker, const struct worker_options
 /* A real start measures the work and plans the pool by that. */
 static void print_work(const struct worker *worker, const struct worker_options *options, FILE *out)
 {
+    const uint64_t tier_bytes = worker_tier_bytes(worker, options);
     if (has_own_memory(worker))
         print_taken(worker, options, out);
     else
-        fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
-                mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes),
-                options->step_tokens_max);
+        fprintf(
+            out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
+            mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes - tier_bytes),
+            options->step_tokens_max);
+    if (tier_bytes > 0)
+        fprintf(out, "tiers       %.1f MiB, of kv_host_memory and of blocks on their way\n",
+                mib(tier_bytes));
     if (worker->table_bytes > 0)
         fprintf(out, "tables      %.1f MiB, of what is cached, and its events\n",
                 mib(worker->table_bytes));

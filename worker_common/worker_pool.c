@@ -7,6 +7,7 @@
 #include "kvcache/prefix_tree.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -42,10 +43,11 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
     const struct worker_step step = worker_step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
+    const uint64_t tier_bytes = worker_tier_bytes(worker, options);
     if (worker_device_memory(worker->device) > 0)
-        return (struct kv_taken){.process_bytes = KV_START_BYTES};
+        return (struct kv_taken){.process_bytes = KV_START_BYTES + tier_bytes};
     return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
-                             .process_bytes = KV_START_BYTES + worker->stage_bytes +
+                             .process_bytes = KV_START_BYTES + tier_bytes + worker->stage_bytes +
                                               forward_activation_bytes(worker->model, &forward)};
 }
 

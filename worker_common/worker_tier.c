@@ -101,6 +101,54 @@ static struct host_blocks_options host_options(const struct worker *worker,
     };
 }
 
+static uint32_t clamp(uint64_t n, uint32_t least, uint32_t most)
+{
+    return n < least ? least : n > most ? most : (uint32_t)n;
+}
+
+/* Without a store. */
+static struct kv_tier_options tier_options(const struct worker *worker,
+                                           const struct worker_options *options)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    const size_t block_bytes = geometry_block_bytes(geometry);
+    const uint64_t stores_max = STORE_BYTES_MAX / block_bytes;
+    uint64_t n_stores = STORE_BYTES_MIN / block_bytes;
+    if (n_stores < worker->context_blocks)
+        n_stores = worker->context_blocks;
+    return (struct kv_tier_options){
+        .block_bytes = block_bytes,
+        .stores_max = clamp(n_stores < stores_max ? n_stores : stores_max, STORES_MIN, STORES_MAX),
+        .pieces_max = clamp(PIECES_BYTES / block_bytes, prefix_tier_pieces_min(geometry),
+                            PIECES_MAX),
+        .keys_max = prefix_tier_keys_max(geometry, worker->context_tokens),
+        .wipes = options->kv_scrub,
+    };
+}
+
+uint64_t worker_tier_bytes(const struct worker *worker, const struct worker_options *options)
+{
+    if (!has_tier(options))
+        return 0;
+    const struct kv_tier_options made = tier_options(worker, options);
+    return options->kv_host_memory / options->kv_sharers + kv_tier_bytes(&made);
+}
+
+/* Before it is taken, all at once: else the kernel would end the process. */
+static enum status check_room(const struct worker *worker, const struct worker_options *options,
+                              struct error *error)
+{
+    const uint64_t of_one = worker_tier_bytes(worker, options) + KV_START_BYTES + KV_LOAD_BYTES;
+    if (of_one <= worker->room_bytes / options->kv_sharers)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "kv_host_memory is %" PRIu64 " bytes: %u workers need %.1f MiB beside KV "
+                     "blocks and weights, and %.1f MiB are available; lower it, or give the "
+                     "process more memory",
+                     options->kv_host_memory, options->kv_sharers,
+                     (double)of_one * options->kv_sharers / MIB, (double)worker->room_bytes / MIB);
+}
+
 /* Of `kvferry serve`, where kv_disk itself may have to be made, too, that is what counts. */
 static enum status check_files(const struct worker *worker, const struct worker_options *options,
                                struct error *error)
@@ -121,7 +169,8 @@ enum status worker_tier_fits(const struct worker *worker, const struct worker_op
     if (options->kv_host_memory == 0)
         return STATUS_OK;
     const struct host_blocks_options host = host_options(worker, options);
-    return host_blocks_check(&host, error);
+    TRY(host_blocks_check(&host, error));
+    return check_room(worker, options, error);
 }
 
 static enum status open_files(struct worker *worker, const struct worker_options *options,
@@ -149,34 +198,17 @@ static enum status open_host(struct worker *worker, const struct worker_options 
                              struct error *error)
 {
     const struct host_blocks_options host = host_options(worker, options);
+    TRY(check_room(worker, options, error));
     return host_blocks_create(&host, error, &worker->tier.host);
-}
-
-static uint32_t clamp(uint64_t n, uint32_t least, uint32_t most)
-{
-    return n < least ? least : n > most ? most : (uint32_t)n;
 }
 
 static enum status open_tier(struct worker *worker, const struct worker_options *options,
                              struct error *error)
 {
     struct worker_tier *tier = &worker->tier;
-    const struct geometry *geometry = &worker->identity.geometry;
-    const size_t block_bytes = geometry_block_bytes(geometry);
-    const uint64_t stores_max = STORE_BYTES_MAX / block_bytes;
-    uint64_t n_stores = STORE_BYTES_MIN / block_bytes;
-    if (n_stores < worker->context_blocks)
-        n_stores = worker->context_blocks;
-    const struct kv_tier_options made = {
-        .ops = tier->host ? &HOST_BLOCKS_OPS : &KV_FILES_OPS,
-        .store = tier->host ? (void *)tier->host : (void *)tier->files,
-        .block_bytes = block_bytes,
-        .stores_max = clamp(n_stores < stores_max ? n_stores : stores_max, STORES_MIN, STORES_MAX),
-        .pieces_max = clamp(PIECES_BYTES / block_bytes, prefix_tier_pieces_min(geometry),
-                            PIECES_MAX),
-        .keys_max = prefix_tier_keys_max(geometry, worker->context_tokens),
-        .wipes = options->kv_scrub,
-    };
+    struct kv_tier_options made = tier_options(worker, options);
+    made.ops = tier->host ? &HOST_BLOCKS_OPS : &KV_FILES_OPS;
+    made.store = tier->host ? (void *)tier->host : (void *)tier->files;
     enum status status = kv_tier_create(&made, &tier->tier);
     if (status == STATUS_OK)
         status = kv_tier_start(tier->tier);

@@ -14,9 +14,11 @@
 
 /* Checks the rows alone. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status worker_tier_check(const struct worker_options *options, struct error *error);
-/* Checks sizes and folder, once the geometry is known; makes nothing. Statuses of kv_files.h and host_blocks.h. */
+/* Checks sizes, folder and memory, once the geometry is known; makes nothing. Statuses of kv_files.h and host_blocks.h, NO_MEMORY. */
 MUST_CHECK enum status worker_tier_fits(const struct worker *worker,
                                         const struct worker_options *options, struct error *error);
+/* Memory of the host that it takes at once when it opens. */
+uint64_t worker_tier_bytes(const struct worker *worker, const struct worker_options *options);
 /* Opens what is asked for, and sets the worker's prefix key: that of the folder, or a new one. The geometry and the context
  * are known. Statuses of kv_files.h, NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status worker_tier_open(struct worker *worker, const struct worker_options *options,

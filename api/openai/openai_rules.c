@@ -94,6 +94,18 @@ static void read_words(const struct json_fields *fields, Kvferry__V1__SamplingPa
     sampling->bad_words = rules->words;
 }
 
+/* Where replies have sinks. */
+static void read_window(const struct json_fields *fields, Kvferry__V1__SamplingParams *sampling)
+{
+    bool is_there = false;
+    json_int_t n;
+    if (!json_field_integer(fields, "reply_window", 1, UINT32_MAX, &is_there, &n) || !is_there)
+        return;
+    sampling->reply_window_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW;
+    sampling->reply_window = (uint32_t)n;
+}
+
 static void read_shown(const struct json_fields *fields, Kvferry__V1__SamplingParams *sampling)
 {
     bool includes = false, skips = true;
@@ -116,6 +128,7 @@ void openai_rules_read(const struct json_fields *fields, Kvferry__V1__SamplingPa
     *rules_out = NULL;
     if (json_field_integer(fields, "min_tokens", 0, UINT32_MAX, &is_there, &n) && is_there)
         sampling->min_tokens = (uint32_t)n;
+    read_window(fields, sampling);
     read_shown(fields, sampling);
     is_there = false;
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++)

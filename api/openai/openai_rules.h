@@ -1,6 +1,7 @@
 /*
- * openai_rules - the members of a body that say which tokens may be drawn, and what of special tokens and stop strings is shown:
- * logit_bias, allowed_token_ids, bad_words, min_tokens; include_stop_str_in_output, skip_special_tokens.
+ * openai_rules - the members of a body that say which tokens may be drawn, what a reply sees, and what of special tokens and stop
+ * strings is shown: logit_bias, allowed_token_ids, bad_words, min_tokens; reply_window; include_stop_str_in_output,
+ * skip_special_tokens.
  *
  * Their values are judged by the router; here their types and counts are.
  *

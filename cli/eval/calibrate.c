@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PATH_BYTES_MAX 4096
@@ -126,10 +127,14 @@ static void print_range(const struct calibration *run, enum kv_part part)
            least, most);
 }
 
-/* Before the work, not behind it. */
-static enum status check_folder(const char *path, struct error *error)
+/* Before the work, not behind it. The new file takes the place of an old one, and of nothing else: no device, no FIFO. */
+static enum status check_place(const char *path, struct error *error)
 {
     char copy[PATH_BYTES_MAX];
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return error_set(error, STATUS_IO_FAILED,
+                         "%.200s cannot be written: it is not a regular file", path);
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK) == 0)
         return STATUS_OK;
@@ -144,7 +149,7 @@ static enum status calibrate(struct calibration *run)
     if (!path[0] && !worker_kv_scales_path(run->folder, beside, sizeof beside))
         return error_set(run->error, STATUS_INVALID_ARGUMENT, "the path of the model is too long");
     path = path[0] ? path : beside;
-    TRY(check_folder(path, run->error));
+    TRY(check_place(path, run->error));
     TRY(open_all(run));
     TRY(run_windows(run));
     TRY(check_largest(run));

@@ -191,6 +191,9 @@ uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logit
 bool forward_phases_agree(const struct forward *forward);
 /* The first of these reasons, as text for a sentence; NULL: the phases agree. */
 const char *forward_phases_differ_by(const struct forward *forward);
+/* The same of these options alone, whatever model and device. */
+const char *forward_choices_differ_by(enum context_math math,
+                                      const struct attention_switches *switches);
 
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.

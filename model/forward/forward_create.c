@@ -450,12 +450,20 @@ uint64_t forward_graph_bytes(const struct forward *forward)
     return forward->graph_bytes;
 }
 
+const char *forward_choices_differ_by(enum context_math math,
+                                      const struct attention_switches *switches)
+{
+    if (math != CONTEXT_MATH_COMPUTE)
+        return "any attention_math but compute";
+    return forward_stores_scores(switches) ? "attention_path unfused or short" : NULL;
+}
+
 const char *forward_phases_differ_by(const struct forward *forward)
 {
-    if (forward->options.context_math != CONTEXT_MATH_COMPUTE)
-        return "any attention_math but compute";
-    if (forward_stores_scores(&forward->options.attention))
-        return "attention_path unfused or short";
+    const char *chosen = forward_choices_differ_by(forward->options.context_math,
+                                                   &forward->options.attention);
+    if (chosen)
+        return chosen;
     if (forward->options.sinks.window > 0)
         return "sink_tokens";
     if (kernel_choice_is_fast(forward->kernels))

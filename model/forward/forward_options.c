@@ -5,6 +5,8 @@
 
 #define TOKENS_MAX_MAX (1u << 20)
 
+static const char *const PATHS[] = {"auto", "unfused", "short", "flash"};
+
 static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
 {
     if (value >= 1 && value <= max)
@@ -48,7 +50,14 @@ static enum status check_path(const struct forward_options *options, uint32_t kv
 
 static enum status check_tiles(const struct forward_options *options, struct error *error)
 {
-    if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
+    if (!context_math_is_int8(options->context_math))
+        return STATUS_OK;
+    if (forward_stores_scores(&options->attention))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "attention_math is %s, and attention_path is %s, which stores scores: "
+                         "expected auto or flash",
+                         context_math_name(options->context_math), PATHS[options->attention.path]);
+    if (options->block_tokens % MATH_INT8_KEYS == 0)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
                      "attention_math is %s, which rounds K of %u tokens together, with "
@@ -91,7 +100,6 @@ static enum status check_blocks(const struct model *model, enum block_activation
 enum status forward_check_switches(const struct attention_switches *switches, const char *why,
                                    struct error *error)
 {
-    static const char *const PATHS[] = {"auto", "unfused", "short", "flash"};
     static const char *const CHOICES[] = {"auto", "on", "off"};
     const char *what = NULL, *value = "";
     if (forward_stores_scores(switches))

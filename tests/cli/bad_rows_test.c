@@ -125,6 +125,12 @@ static const struct bad_row CASES[] = {
     {GEN, DEMO, "--sink-tokens=4 --attention-window=64 --capacity-policy=max-utilization", INVALID,
      "sink_tokens is 4, and capacity_policy is max-utilization, which pauses replies: expected "
      "no-evict or static-batch"},
+    {GEN, DEMO, "--attention-math=fp8 --capacity-policy=max-utilization", INVALID,
+     "capacity_policy is max-utilization: generated tokens cannot be computed again in chunks with "
+     "any attention_math but compute"},
+    {GEN, DEMO, "--attention-path=unfused --capacity-policy=max-utilization", INVALID,
+     "capacity_policy is max-utilization: generated tokens cannot be computed again in chunks with "
+     "attention_path unfused or short"},
     {GEN, WINDOWED, "--sink-tokens=4 --attention-window=64", INVALID,
      "KV layout: sink_tokens are 4 with 4 groups of layers and 0 blocks of recurrent state: "
      "expected one and none"},
@@ -343,6 +349,9 @@ static const struct bad_row CASES[] = {
     {GEN, DEMO, "--attention-math=int8", INVALID,
      "attention_math is int8, which rounds K of 64 tokens together, with kv_block_tokens 16: "
      "expected 64 or 128"},
+    {GEN, DEMO, "--attention-math=int8 --kv-block-tokens=64 --attention-path=unfused", INVALID,
+     "attention_math is int8, and attention_path is unfused, which stores scores: expected auto or "
+     "flash"},
     {CTX, WINDOWED, "--attention-math=int8 --kv-block-tokens=64", STATUS_UNSUPPORTED,
      "attention_math is int8, but the window of a layer is 9 of up to 128 tokens: its bits would "
      "depend on chunks; expected compute, bf16, fp16 or fp8"},
@@ -414,7 +423,7 @@ static const struct bad_row CASES[] = {
 };
 #define N_CASES (sizeof CASES / sizeof *CASES)
 
-_Static_assert(N_CASES == 164, "docs/proofs.md counts them");
+_Static_assert(N_CASES == 167, "docs/proofs.md counts them");
 
 /* text, with what its signs stand for. */
 static void place(const char *text, char out[TEXT_MAX])

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { N_REQUESTS = 6, N_TOKENS = 40 };
@@ -118,6 +119,13 @@ Test(kv_dtype, calibrate_says_what_is_wrong)
     expect_refused("none.txt");
     RUN("calibrate", MODEL, "--text", TEXT, "--out", in_folder("no/folder"));
     expect_refused("no/folder cannot be written: No such file");
+    struct stat now;
+    cr_assert_eq(mkfifo(in_folder("fifo"), 0600), 0);
+    RUN("calibrate", MODEL, "--text", TEXT, "--out", in_folder("fifo"));
+    expect_refused("fifo cannot be written: it is not a regular file");
+    cr_expect(stat(in_folder("fifo"), &now) == 0 && S_ISFIFO(now.st_mode), "it was replaced");
+    RUN("calibrate", MODEL, "--text", TEXT, "--out", in_folder("."));
+    expect_refused(". cannot be written: it is not a regular file");
     RUN("calibrate", MODEL, "--text", TEXT, "--window-tokens", "1000000");
     expect_refused("window_tokens is 1000000, the context of");
     RUN("calibrate", in_folder("no-model"), "--text", TEXT);

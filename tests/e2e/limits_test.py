@@ -168,6 +168,20 @@ class LimitsTest(unittest.TestCase):
                 self.refused(limits.run(role, MODEL, "--kv-memory", "300M", "--dry-run"), "it needs 4")
             self.assertEqual(limits.oom_kills(), 0)
 
+    def test_memory_for_blocks_that_leave_the_pool_counts(self):
+        with Limits(memory_mib=400) as limits:
+            for role in ("ctx-worker", "gen-worker"):
+                ports = ("--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "")
+                for more in (), ("--dry-run",):
+                    self.refused(limits.run(role, MODEL, *ports, "--kv-host-memory", "1G", *more), "kv_host_memory is 1073741824 bytes: 1 workers need")
+            pools = []
+            for size in "0", "100M":
+                ended = limits.run("gen-worker", MODEL, "--dry-run", "--kv-host-memory", size)
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+                pools.append(float(re.search(r"pool .* ([\d.]+) MiB", ended.stdout).group(1)))
+            self.assertLess(pools[1], pools[0] - 40)
+            self.assertEqual(limits.oom_kills(), 0)
+
     def test_a_limit_that_leaves_nothing_is_refused(self):
         with Limits(memory_mib=100) as limits:
             self.refused(limits.run("gen-worker", MODEL, "--dry-run"), "leaves nothing for KV blocks")

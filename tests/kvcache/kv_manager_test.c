@@ -16,7 +16,7 @@ enum {
     GROUPS = 3,
     POOL_MAX = 400,
 #ifdef KVFERRY_SANITIZED
-    STEPS = 20000,
+    STEPS = 125000, /* a million in the eight runs */
 #else
     STEPS = 200000,
 #endif

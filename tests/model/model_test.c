@@ -115,6 +115,49 @@ Test(model, digest_tells_the_heads_of_recurrent_state_apart)
     cr_assert_neq(memcmp(first, other, sizeof first), 0);
 }
 
+/* Transformers writes other keys since its version 5. Each golden of these families has one spelling alone. */
+Test(model, both_spellings_of_a_config_are_one_model)
+{
+    static const struct {
+        const char *folder, *spelling, *other; /* other: not the same model */
+    } CASES[] = {
+        {"models/qwen3_5_t5",
+         "{\"rope_parameters\": null, \"rope_theta\": 10000.0, \"partial_rotary_factor\": 0.25, "
+         "\"rope_scaling\": {\"mrope_interleaved\": true, \"mrope_section\": [2, 1, 1]}, "
+         "\"dtype\": null, \"torch_dtype\": \"float16\"}",
+         "{\"rope_parameters\": null, \"rope_theta\": 20000.0, \"partial_rotary_factor\": 0.25}"},
+        {"models/qwen3_5_moe_t5",
+         "{\"rope_parameters\": null, \"rope_theta\": 10000.0, \"dtype\": null, "
+         "\"torch_dtype\": \"bfloat16\"}",
+         "{\"rope_parameters\": null, \"rope_theta\": 20000.0}"},
+        {"models/qwen3_next_t4",
+         "{\"rope_theta\": null, \"partial_rotary_factor\": null, \"torch_dtype\": null, "
+         "\"dtype\": \"bfloat16\", \"rope_parameters\": {\"rope_theta\": 5000.0, "
+         "\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5}}",
+         "{\"partial_rotary_factor\": 0.25}"},
+        {"models/gemma4_t5_k_is_v", "{\"dtype\": null, \"torch_dtype\": \"float16\"}",
+         "{\"sliding_window\": 8}"},
+        {"encoders/t5_v1_1", "{\"torch_dtype\": null, \"dtype\": \"bfloat16\"}",
+         "{\"layer_norm_epsilon\": 0.02}"},
+        {"encoders/umt5", "{\"torch_dtype\": null, \"dtype\": \"float32\"}",
+         "{\"layer_norm_epsilon\": 0.02}"},
+        {"encoders/bart", "{\"torch_dtype\": null, \"dtype\": \"float32\"}",
+         "{\"scale_embedding\": true}"},
+        {"encoders/mbart", "{\"torch_dtype\": null, \"dtype\": \"float32\"}",
+         "{\"activation_function\": \"relu\"}"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char folder[512];
+        uint64_t first[2], digest[2];
+        snprintf(folder, sizeof folder, KVFERRY_SOURCE_DIR "/tests/golden/%s", CASES[i].folder);
+        digest_of(folder, NOTHING, "", first);
+        digest_of(folder, CONFIG_SET, CASES[i].spelling, digest);
+        cr_expect_arr_eq(first, digest, sizeof first, "%s", CASES[i].folder);
+        digest_of(folder, CONFIG_SET, CASES[i].other, digest);
+        cr_expect_neq(memcmp(first, digest, sizeof first), 0, "%s", CASES[i].folder);
+    }
+}
+
 /* The demo model's are larger than any page: most of their bytes are neither at a beginning nor at
  * an end. */
 Test(model, digest_sees_one_bit_in_the_middle_of_any_tensor, .description = ONE_THREAD)

@@ -30,6 +30,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/gemma4_t5_k_is_v", /* six, with other heads */
     KVFERRY_SOURCE_DIR "/tests/golden/encoders/t5_v1_1",
     KVFERRY_SOURCE_DIR "/tests/golden/encoders/bart",
+    KVFERRY_SOURCE_DIR "/tests/golden/models/deepseek_v2_t4",
 };
 
 struct answer {

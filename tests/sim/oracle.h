@@ -12,13 +12,14 @@
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
 
-#define ORACLE_MODELS 10u
+#define ORACLE_MODELS 11u
 #define ORACLE_FULL_GROUPS                                                                         \
     5u /* the model with more than one full group: seeds choose it, not their generators */
-#define ORACLE_RECURRENT 6u /* likewise: layers with recurrent state */
-#define ORACLE_UNEQUAL   7u /* the one whose layers have different heads, likewise */
-#define ORACLE_T5        8u /* with an encoder, likewise: distances in place of positions */
-#define ORACLE_BART      9u /* the same: learned positions, norms behind branches, forced tokens */
+#define ORACLE_RECURRENT 6u  /* likewise: layers with recurrent state */
+#define ORACLE_UNEQUAL   7u  /* the one whose layers have different heads, likewise */
+#define ORACLE_T5        8u  /* with an encoder, likewise: distances in place of positions */
+#define ORACLE_BART      9u  /* the same: learned positions, norms behind branches, forced tokens */
+#define ORACLE_LATENT    10u /* a row of latents in place of K and V, likewise */
 #define ORACLE_FAMILIES  6u
 /* With an encoder: texts of family 0, but their last token is the one that fills a line. */
 #define ORACLE_FILLED         2u

@@ -46,6 +46,8 @@ static void draw_workers(struct plan *plan, struct random *random)
         plan->model = ORACLE_RECURRENT;
     if (plan->seed % 8 == 7)
         plan->model = ORACLE_UNEQUAL;
+    if (plan->seed % 16 == 3 || plan->seed % 16 == 14)
+        plan->model = ORACLE_LATENT;
     if (plan->seed % 16 == 4 || plan->seed % 16 == 9)
         plan->model = plan->seed / 16 % 2 == 0 ? ORACLE_T5 : ORACLE_BART;
     plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);

@@ -106,6 +106,7 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
         expected_bytes = n_crossing(&geometry, n_prompt, n_held,
                                     client->plan->question.reply_window) *
                          geometry_block_bytes(&geometry);
+    cluster->totals->latents_crossed += is_fetched && cluster->plan->model == ORACLE_LATENT;
     if (is_fetched && client->n_commits == 0)
         cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;

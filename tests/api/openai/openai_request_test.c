@@ -85,6 +85,7 @@ static struct row rows[] = {
     {BOTH, "guided_grammar", {"null", "\"start: A\""}, {"1", "{\"a\": 1}"}},
     {BOTH, "guided_choice", {"null", "[\"a\", \"\"]"}, {"[]", "\"a\"", "[1]", "[\"\\u0000\"]"}},
     {BOTH, "structured_outputs", {"{}", "{\"json\": {}}"}, {"1", "[1]", "\"a\""}},
+    {BOTH, "reply_window", {"null", "4294967295"}, {"0", "-1", "4294967296", "\"1\""}},
     {BOTH, "min_tokens", {"null", "4294967295"}, {"-1", "4294967296", "\"1\""}},
     {BOTH,
      "response_format",
@@ -257,7 +258,8 @@ Test(openai_request, values_reach_the_message)
     cr_assert(
         read_body(true,
                   "{" MESSAGES ", \"temperature\": 0.5, \"seed\": -1, \"top_k\": -1, \"n\": 3,"
-                  "\"max_tokens\": 5, \"max_completion_tokens\": 7, \"stop\": \"a\\u0000b\","
+                  "\"max_tokens\": 5, \"max_completion_tokens\": 7, \"reply_window\": 9, \"stop\": "
+                  "\"a\\u0000b\","
                   "\"logprobs\": true, \"top_logprobs\": 4, \"stream\": true, \"priority\": -3,"
                   "\"stream_options\": {\"include_usage\": true}, \"who\": [\"knows\"]}"),
         "%s", error.message);
@@ -267,6 +269,9 @@ Test(openai_request, values_reach_the_message)
     cr_expect_eq(sampling->top_k, 0);
     cr_expect_eq(sampling->n, 3);
     cr_expect_eq(sampling->max_tokens, 7, "max_completion_tokens wins");
+    cr_expect_eq(sampling->reply_window, 9);
+    cr_expect_eq(sampling->reply_window_presence_case,
+                 KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW);
     cr_expect_eq(sampling->n_stop, 1);
     cr_expect_eq(sampling->stop[0].len, 3);
     cr_expect_eq(memcmp(sampling->stop[0].data, "a\0b", 3), 0);
