@@ -175,6 +175,15 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+enum status regular_file_check_place(const char *path, struct error *error)
+{
+    struct stat there;
+    if (stat(path, &there) != 0 || S_ISREG(there.st_mode))
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "%.200s cannot be written: it is not a regular file",
+                     path);
+}
+
 bool regular_file_is_same(const struct stat *before, const struct stat *now)
 {
     return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&

@@ -47,6 +47,9 @@ MUST_CHECK enum status regular_file_read_in(const char *folder, const char *name
                                             uint64_t bytes_max, char **text_out, size_t *bytes_out,
                                             struct error *error);
 
+/* A new file at path takes the place of nothing, or of a regular file: no device, no FIFO, no folder. Else IO_FAILED. */
+MUST_CHECK enum status regular_file_check_place(const char *path, struct error *error);
+
 /* Compares two results of stat for a path (zeros: stat failed). True: between them the file was not written, moved
  * or replaced, as far as the clock of the file system shows. */
 bool regular_file_is_same(const struct stat *before, const struct stat *now);

@@ -293,11 +293,15 @@ static enum status write_block(void *store, const struct stored_block *block, co
         (void)remove_slot(files, known, false); /* it may have another origin now */
     while (stored_index_is_full(files->index))
         (void)remove_slot(files, stored_index_oldest(files->index), true);
-    const int failed = write_file(files, block, bytes);
-    if (failed) {
+    int failed = write_file(files, block, bytes);
+    if (failed)
         fault(files, fault_of(failed), failed);
-        return STATUS_NOT_FOUND;
+    if ((failed == ENOSPC || failed == EDQUOT) && stored_index_count(files->index) > 0) {
+        (void)remove_slot(files, stored_index_oldest(files->index), true);
+        failed = write_file(files, block, bytes);
     }
+    if (failed)
+        return STATUS_NOT_FOUND;
     pthread_mutex_lock(&files->mutex);
     stored_index_add(files->index, block);
     pthread_mutex_unlock(&files->mutex);

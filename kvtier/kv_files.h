@@ -27,6 +27,8 @@
  * Hashes are of tokens and the cache salt of a request, under a key of this folder alone: names say nothing of prompts. The
  * bytes of a block do; they are not encrypted.
  *
+ * A disk that is full before bytes_max loses the oldest block for the new one, and counts a fault for each.
+ *
  * Bounds: bytes_max, in which a file counts with whole pages of 4,096 bytes, and the index in memory (72 bytes a file).
  *
  * Thread: open and close main's; then as block_store.h says.

@@ -132,6 +132,7 @@ enum status conversation_save(const struct conversation *conversation, const cha
     if (snprintf(beside, sizeof beside, "%s.XXXXXX", path) >= (int)sizeof beside)
         return error_set(error, STATUS_IO_FAILED, "the name is longer than %d bytes: %.60s",
                          PATH_MAX - 8, path);
+    TRY(regular_file_check_place(path, error));
     json_t *root = json_pack("{s:O}", "messages", conversation->messages);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

@@ -1,5 +1,6 @@
 /* The scales of an INT8 or E4M3 cache: a text goes through the model with K and V in float32, and the largest magnitudes of each
  * layer are kept. */
+#include "base/regular_file.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/eval/eval_model.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PATH_BYTES_MAX 4096
@@ -127,14 +127,11 @@ static void print_range(const struct calibration *run, enum kv_part part)
            least, most);
 }
 
-/* Before the work, not behind it. The new file takes the place of an old one, and of nothing else: no device, no FIFO. */
+/* Before the work, not behind it. */
 static enum status check_place(const char *path, struct error *error)
 {
     char copy[PATH_BYTES_MAX];
-    struct stat there;
-    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-        return error_set(error, STATUS_IO_FAILED,
-                         "%.200s cannot be written: it is not a regular file", path);
+    TRY(regular_file_check_place(path, error));
     snprintf(copy, sizeof copy, "%s", path);
     if (access(dirname(copy), W_OK | X_OK) == 0)
         return STATUS_OK;

@@ -142,3 +142,18 @@ Test(regular_file, a_link_is_followed_within_the_folder_alone)
         expect_refused(regular_file_read_in(folder, NAMES[i], 100, &text, &bytes, &error), &error,
                        STATUS_CORRUPT, NAMES[i], "not a plain file name");
 }
+
+Test(regular_file, a_new_file_takes_the_place_of_no_device)
+{
+    struct error error = {""};
+    write_text("old", "text");
+    cr_assert_eq(symlink("old", "link"), 0);
+    cr_assert_eq(mkfifo("fifo", 0600), 0);
+    cr_expect_eq(regular_file_check_place("new", &error), STATUS_OK, "%s", error.text);
+    cr_expect_eq(regular_file_check_place("old", &error), STATUS_OK, "%s", error.text);
+    cr_expect_eq(regular_file_check_place("link", &error), STATUS_OK, "%s", error.text);
+    static const char *const NAMES[] = {"fifo", ".", "/dev/null"};
+    for (size_t i = 0; i < 3; i++)
+        expect_refused(regular_file_check_place(NAMES[i], &error), &error, STATUS_IO_FAILED,
+                       NAMES[i], "cannot be written: it is not a regular file");
+}

@@ -126,8 +126,8 @@ Test(check_model, attention_that_cannot_be_computed_fails_with_the_sentence_of_w
     RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-math", "int8-pv-fp8", "--kv-block-tokens",
         "64", "--attention-path", "unfused");
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
-    EXPECT_IN(last_command.out, "not supported: A3 context phase unfused, short or flash (path) "
-                                "excludes S1 INT8 context attention");
+    EXPECT_IN(last_command.err, "attention_math is int8-pv-fp8, and attention_path is unfused, "
+                                "which stores scores: expected auto or flash");
     RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-math", "int8");
     EXPECT_IN(last_command.err, "with kv_block_tokens 16: expected 64 or 128");
     RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-path", "short");

@@ -15,6 +15,8 @@
 
 TestSuite(drain, .init = command_folder_make, .fini = command_folder_remove);
 
+enum { N_LONG = 1500 };
+
 static const struct cluster_options OPTIONS = {.n_contexts = 1, .n_generations = 1};
 
 Test(drain, what_runs_ends_well_and_nothing_new_begins)
@@ -26,10 +28,11 @@ Test(drain, what_runs_ends_well_and_nothing_new_begins)
     struct client *client = client_create(cluster.router.grpc);
     prompt_tokens(1, prompt, 64);
     running = (struct generation){
-        .tokens = prompt, .n_tokens = 64, .max_tokens = 300, .ignore_eos = true};
+        .tokens = prompt, .n_tokens = 64, .max_tokens = N_LONG, .ignore_eos = true};
     client_start(client, &running);
     cr_assert(client_wait_messages(client, &running, 1, LIMIT_MS));
     cr_assert_eq(kill(cluster.generations[0].pid, SIGSTOP), 0);
+    cr_assert_lt(running.n_generated, N_LONG, "it ended before it was stopped");
 
     RUN("drain", "--server", address_of(cluster.router.control), "--wait-ms", "200ms");
     expect_refused("still has requests after 200 ms");
@@ -39,7 +42,7 @@ Test(drain, what_runs_ends_well_and_nothing_new_begins)
     EXPECT_IN(last_command.out, "requests running 0 waiting 0");
     cr_assert(client_wait(client, &running, LIMIT_MS));
     cr_assert_eq(running.error.status, STATUS_OK, "%s", running.error.message);
-    cr_assert_eq(running.n_generated, 300);
+    cr_assert_eq(running.n_generated, N_LONG);
     cr_assert_gt(running.kv_bytes_received, 0);
 
     RUN("generate", "--server", address_of(cluster.router.grpc), "In the beginning");

@@ -329,18 +329,35 @@ Test(kv_files, a_limit_on_files_loses_blocks_and_is_counted)
     kv_files_close(files);
 }
 
-Test(kv_files, a_full_disk_loses_blocks_and_is_counted)
+Test(kv_files, a_full_disk_has_the_newest_blocks_and_is_counted)
 {
     if (mount("none", folder.path, "tmpfs", 0, "size=64k") != 0)
         cr_skip_test("a small file system cannot be mounted here");
     struct kv_files *files = tier_open(&folder, 100);
-    uint64_t n_kept = 0;
+    char other[512];
+    snprintf(other, sizeof other, "%s/other", folder.path);
     for (uint64_t number = 1; number <= 40; number++)
-        n_kept += tier_try_write(files, number) == STATUS_OK;
+        cr_assert_eq(tier_try_write(files, number), STATUS_OK);
+    const uint64_t n_kept = 40 - tier_counts(files).faults[STORE_FULL];
     cr_assert(n_kept > 4 && n_kept < 20, "%llu", (unsigned long long)n_kept);
-    cr_assert_eq(tier_counts(files).faults[STORE_FULL], 40 - n_kept);
     for (uint64_t number = 1; number <= 40; number++)
-        cr_assert_eq(tier_read(files, number), number <= n_kept);
+        cr_assert_eq(tier_read(files, number), number > 40 - n_kept);
+
+    /* Somebody else takes what is removed for a block. */
+    const int descriptor = open(other, O_CREAT | O_WRONLY, 0600);
+    char page[4096] = {0};
+    uint64_t n_lost = 0;
+    for (uint64_t number = 41; number <= 60; number++) {
+        while (write(descriptor, page, sizeof page) > 0)
+            continue;
+        n_lost += tier_try_write(files, number) == STATUS_NOT_FOUND;
+    }
+    close(descriptor);
+    cr_assert_eq(unlink(other), 0);
+    cr_assert_eq(tier_counts(files).faults[STORE_FULL], 60 - n_kept);
+    cr_assert_eq(tier_try_write(files, 61), STATUS_OK, "there is room again");
+    cr_assert(tier_read(files, 61));
+    cr_assert_lt(n_lost, 20);
     kv_files_close(files);
     cr_assert_eq(umount(folder.path), 0);
 }

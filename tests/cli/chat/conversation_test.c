@@ -181,7 +181,12 @@ Test(conversation, a_failed_save_leaves_nothing)
     struct error error = {0};
     cr_assert_eq(conversation_save(&conversation, "/nowhere/at/all", &error), STATUS_IO_FAILED);
     cr_expect(strstr(error.text, "cannot write /nowhere/at/all: No such file"), "%s", error.text);
+    cr_assert_eq(mkfifo(path_of("fifo"), 0600), 0);
+    cr_assert_eq(conversation_save(&conversation, path_of("fifo"), &error), STATUS_IO_FAILED);
+    cr_expect(strstr(error.text, "fifo cannot be written: it is not a regular file"), "%s",
+              error.text);
+    cr_assert_eq(unlink(path_of("fifo")), 0);
     cr_assert_eq(conversation_save(&conversation, folder, &error), STATUS_IO_FAILED);
-    cr_expect(strstr(error.text, "Is a directory"), "%s", error.text);
+    cr_expect(strstr(error.text, "it is not a regular file"), "%s", error.text);
     conversation_finish(&conversation);
 }

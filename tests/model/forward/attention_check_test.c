@@ -104,16 +104,24 @@ Test(attention_check, a_window_of_the_whole_context_hides_nothing)
     model_destroy(model);
 }
 
-Test(attention_check, the_operator_says_what_excludes_what)
+Test(attention_check, rows_that_exclude_each_other_are_named)
 {
-    static const enum status NONE[] = {STATUS_INVALID_ARGUMENT, STATUS_INVALID_ARGUMENT,
-                                       STATUS_INVALID_ARGUMENT, STATUS_INVALID_ARGUMENT,
-                                       STATUS_INVALID_ARGUMENT};
+    static const char *const SENTENCES[] = {
+        [PATH_UNFUSED] =
+            "attention_math is int8, and attention_path is unfused, which stores scores",
+        [PATH_SHORT] = "attention_math is int8, and attention_path is short, which stores scores",
+    };
     struct model *model = load(DEMO_MODEL, 5);
     struct forward_options options = options_of(CONTEXT_MATH_INT8);
     for (enum attention_path path = PATH_UNFUSED; path <= PATH_SHORT; path++) {
+        struct attention_answer answers[LAYERS];
+        struct forward *forward;
+        struct error error = {""};
         options.attention.path = path;
-        expect_answers(model, &options, NONE, "K is rounded by tiles, which only flash has");
+        cr_assert_eq(attention_check(model, &options, &error, answers), STATUS_INVALID_ARGUMENT);
+        cr_expect(strstr(error.text, SENTENCES[path]), "%s", error.text);
+        cr_assert_eq(forward_create(model, &options, &error, &forward), STATUS_INVALID_ARGUMENT);
+        cr_expect(strstr(error.text, SENTENCES[path]), "%s", error.text);
     }
     model_destroy(model);
 }
