@@ -122,6 +122,39 @@ static const char *const GEMMA4[][2] = {
     {NULL, NULL},
 };
 
+/* Of all three: qwen3next has Q, K, V and Z of a layer with recurrent state in ssm_in or apart, and its gates in ssm_ba. nextn: of
+ * layers that predict further tokens. */
+static const char *const QWEN_NEXT[][2] = {
+    {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {"attn_qkv.weight", "linear_attn.in_proj_qkv.weight"},
+    {"attn_gate.weight", "linear_attn.in_proj_z.weight"},
+    {"ssm_in.weight", "linear_attn.in_proj_qkvz.weight"},
+    {"ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
+    {"ssm_beta.weight", "linear_attn.in_proj_b.weight"},
+    {"ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
+    {"ssm_conv1d.weight", "linear_attn.conv1d.weight"},
+    {"ssm_a", "linear_attn.A_log"},
+    {"ssm_dt.bias", "linear_attn.dt_bias"},
+    {"ssm_norm.weight", "linear_attn.norm.weight"},
+    {"ssm_out.weight", "linear_attn.out_proj.weight"},
+    {"ffn_gate_inp.weight", "mlp.gate.weight"},
+    {"ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
+    {"ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
+    {"ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
+    {"ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
+    {"ffn_gate_up_exps.weight", "mlp.experts.%u.gate_proj.weight"},
+    {"ffn_gate_exps.weight", "mlp.experts.%u.gate_proj.weight"},
+    {"ffn_up_exps.weight", "mlp.experts.%u.up_proj.weight"},
+    {"ffn_down_exps.weight", "mlp.experts.%u.down_proj.weight"},
+    {"nextn.eh_proj.weight", "nextn.eh_proj.weight"},
+    {"nextn.enorm.weight", "nextn.enorm.weight"},
+    {"nextn.hnorm.weight", "nextn.hnorm.weight"},
+    {"nextn.embed_tokens.weight", "nextn.embed_tokens.weight"},
+    {"nextn.shared_head_head.weight", "nextn.shared_head_head.weight"},
+    {"nextn.shared_head_norm.weight", "nextn.shared_head_norm.weight"},
+    {NULL, NULL},
+};
+
 /* Of architectures before Llama, with all of their tensors. */
 
 #define BOTH(own, name)                                                                            \
@@ -240,6 +273,10 @@ static const char *const T5_GATED[][2] = {
     .name = "t5", .class = class_name, .model_type = type, .names = layer_names, .ends = T5_ENDS,  \
     .layers = "decoder.block.", .encoder_layers = "encoder.block.",                                \
     .encoder_names = names_of_encoder, .has_own_names = true
+
+#define RECURRENT_ROW(class_name, type)                                                            \
+    .class = class_name, .model_type = type, .names = QWEN_NEXT, .is_recurrent = true,             \
+    .norms_are_whole = true, .rope_part = "partial_rotary_factor"
 
 static const struct gguf_architecture ARCHITECTURES[] = {
     {.name = "llama", .class = "LlamaForCausalLM", .model_type = "llama", .is_interleaved = true},
@@ -364,6 +401,14 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .has_own_names = true,
      .qkv_is_plain = true,
      .has_layer_norm = true},
+    {.name = "qwen35",
+     RECURRENT_ROW("Qwen3_5ForCausalLM", "qwen3_5_text"),
+     .heads_are_tiled = true},
+    {.name = "qwen35moe",
+     RECURRENT_ROW("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"),
+     .heads_are_tiled = true,
+     .has_no_mlp = true},
+    {.name = "qwen3next", RECURRENT_ROW("Qwen3NextForCausalLM", "qwen3_next")},
     {T5_ROW("UMT5ForConditionalGeneration", "umt5", T5_GATED, T5_GATED_ENCODER),
      .needs = "enc.blk.1.attn_rel_b.weight"},
     {T5_ROW("T5ForConditionalGeneration", "t5", T5_GATED, T5_GATED_ENCODER),
@@ -372,8 +417,9 @@ static const struct gguf_architecture ARCHITECTURES[] = {
 };
 
 #define SUPPORTED                                                                                  \
-    "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma4, phi3, granite, "      \
-    "olmo2, gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon, mpt and t5"
+    "llama, mistral3, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, qwen3next, gemma, gemma2, "       \
+    "gemma3, gemma4, phi3, granite, olmo2, gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, "  \
+    "falcon, mpt and t5"
 
 /* Whether the file's experts are chosen as the row says. */
 static enum status has_gating(const struct gguf_file *file,
@@ -438,6 +484,16 @@ bool gguf_architecture_is_scale(struct gguf_text name)
 bool gguf_architecture_is_gate_up(struct gguf_text name)
 {
     return ends_with(name, "_gate_up_exps.weight");
+}
+
+bool gguf_architecture_is_convolution(struct gguf_text name)
+{
+    return ends_with(name, ".ssm_conv1d.weight");
+}
+
+bool gguf_architecture_is_one_row(struct gguf_text name)
+{
+    return ends_with(name, ".ffn_gate_inp_shexp.weight");
 }
 
 bool gguf_architecture_is_of_heads(struct gguf_text name)

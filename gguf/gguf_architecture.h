@@ -33,6 +33,9 @@ struct gguf_architecture {
     bool queries_grow;      /* with their position: Ministral 3 */
     bool is_latent;         /* attention over latents: DeepSeek */
     bool is_unequal;        /* layers differ: Gemma 4, which gguf_gemma4.h reads */
+    bool is_recurrent;      /* layers with recurrent state: gguf_recurrent.h */
+    bool heads_are_tiled;   /* is_recurrent: value head h is one of key head h % key heads */
+    bool has_no_mlp;        /* all layers have experts: the size of an MLP is not said */
     uint8_t gating;         /* a row is that of files with this expert_gating_func; 0: of all */
     const char *
         rope_part; /* the word for the part of a head that rotates; NULL: rope.dimension_count is a head */
@@ -54,6 +57,10 @@ bool gguf_architecture_is_scale(struct gguf_text name);
 /* Whether a tensor has gate and up of all experts. */
 bool gguf_architecture_is_gate_up(struct gguf_text name);
 
+/* Whether a tensor convolves channels one by one: the folder has [channels][1][width]. */
+bool gguf_architecture_is_convolution(struct gguf_text name);
+/* Whether a tensor is a matrix of one row, which some files have as a vector. */
+bool gguf_architecture_is_one_row(struct gguf_text name);
 /* Whether a tensor has a matrix for each head, one after the other. */
 bool gguf_architecture_is_of_heads(struct gguf_text name);
 /* Whether a tensor has the matrices, or the biases, of all experts. */

@@ -3,6 +3,7 @@
 #include "gguf/gguf_architecture.h"
 #include "gguf/gguf_encoder.h"
 #include "gguf/gguf_gemma4.h"
+#include "gguf/gguf_recurrent.h"
 #include "gguf/gguf_token_ids.h"
 
 #include <inttypes.h>
@@ -18,7 +19,10 @@
 
 /* ---- numbers ---- */
 
-static const char ALIKE[] = ""; /* of all architectures whose layers are alike */
+static const char ALIKE[] = "";  /* of all architectures whose layers are alike */
+static const char OF_MLP[] = ""; /* of those of them that have an MLP */
+
+#define QWEN_MOE " qwen3moe qwen35moe qwen3next "
 
 static const struct number_row {
     const char *key; /* behind the architecture's name */
@@ -28,7 +32,7 @@ static const struct number_row {
 } NUMBERS[] = {
     {"embedding_length", "hidden_size", true, false, NULL},
     {"block_count", "num_hidden_layers", true, false, NULL},
-    {"feed_forward_length", "intermediate_size", true, false, ALIKE},
+    {"feed_forward_length", "intermediate_size", true, false, OF_MLP},
     {"attention.head_count", "num_attention_heads", true, false, NULL},
     {"attention.head_count_kv", "num_key_value_heads", false, false, ALIKE},
     {"attention.key_length", "head_dim", false, false, ALIKE},
@@ -38,10 +42,12 @@ static const struct number_row {
     {"attention.sliding_window", "sliding_window", false, false, " gemma2 gemma3 phi3 gpt-oss "},
     {"attn_logit_softcapping", "attn_logit_softcapping", false, true, " gemma2 gemma3 "},
     {"final_logit_softcapping", "final_logit_softcapping", false, true, " gemma2 gemma3 gemma4 "},
-    {"expert_count", "num_experts", true, false, " qwen3moe "},
+    {"expert_count", "num_experts", true, false, QWEN_MOE},
     {"expert_count", "num_local_experts", true, false, " gpt-oss "},
-    {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe gpt-oss "},
-    {"expert_feed_forward_length", "moe_intermediate_size", true, false, " qwen3moe "},
+    {"expert_used_count", "num_experts_per_tok", true, false, " gpt-oss " QWEN_MOE},
+    {"expert_feed_forward_length", "moe_intermediate_size", true, false, QWEN_MOE},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", true, false,
+     " qwen35moe qwen3next "},
     {"expert_count", "n_routed_experts", true, false, " deepseek2 "},
     {"expert_used_count", "num_experts_per_tok", true, false, " deepseek2 "},
     {"expert_feed_forward_length", "moe_intermediate_size", true, false, " deepseek2 "},
@@ -58,13 +64,23 @@ static const struct number_row {
     {"logit_scale", "logit_scale", true, true, " command-r "},
 };
 
+static bool is_of(const struct number_row *row, const struct gguf_architecture *architecture)
+{
+    char only[32];
+    if (row->only == OF_MLP && architecture->has_no_mlp)
+        return false;
+    if (row->only == ALIKE || row->only == OF_MLP)
+        return !architecture->is_unequal;
+    snprintf(only, sizeof only, " %s ", architecture->name);
+    return !row->only || strstr(row->only, only);
+}
+
 static enum status add_number(const struct gguf_file *file,
                               const struct gguf_architecture *architecture,
                               const struct number_row *row, json_t *config, struct error *error)
 {
-    char key[96], only[32];
-    snprintf(only, sizeof only, " %s ", architecture->name);
-    if (row->only == ALIKE ? architecture->is_unequal : row->only && !strstr(row->only, only))
+    char key[96];
+    if (!is_of(row, architecture))
         return STATUS_OK;
     snprintf(key, sizeof key, "%s.%s", architecture->name, row->key);
     if (!gguf_find(file, key))
@@ -518,6 +534,8 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
         TRY(gguf_gemma4_add(file, config, error));
     } else {
         TRY(refuse_rest(file, architecture, config, error));
+        if (architecture->is_recurrent)
+            TRY(gguf_recurrent_add(file, architecture, config, error));
         TRY(add_scaling(file, architecture, config, error));
     }
     TRY(gguf_token_ids_add(file, config, error));
@@ -536,7 +554,8 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
         add_score_scale(architecture, config);
     if (architecture->has_layer_norm && gguf_find_tensor(file, "blk.0.attn_q_norm.weight"))
         json_object_set_new(config, "use_qk_norm", json_true()); /* Command R+ */
-    if (number_in(config, "num_experts") > 0 && !architecture->is_unequal)
+    if (number_in(config, "num_experts") > 0 && !architecture->is_unequal &&
+        !architecture->has_no_mlp)
         json_object_set_new(config, "norm_topk_prob", json_true());
     if (strcmp(architecture->name, "llama") == 0 && gguf_find_tensor(file, "blk.0.attn_q.bias"))
         json_object_set_new(config, "attention_bias", json_true());

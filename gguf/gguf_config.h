@@ -1,9 +1,9 @@
 /*
  * gguf_config - the keys of a GGUF file in the words of config.json.
  *
- * Architectures are the rows of gguf_architecture.c; others are refused by name. Three keys are of this program alone: rope_interleaved
- * (Q and K of llama are rotated in neighbouring pairs, since their rows are stored so), norms_are_whole (Gemma's), and
- * experts_are_apart (gpt-oss).
+ * Architectures are the rows of gguf_architecture.c; others are refused by name. Some keys are of this program alone: rope_interleaved
+ * (Q and K of llama are rotated in neighbouring pairs, since their rows are stored so), norms_are_whole (Gemma's, Qwen3.5's),
+ * experts_are_apart (gpt-oss), kv_b_is_apart (DeepSeek), qkv_is_plain (those before Llama), and those of gguf_recurrent.h.
  *
  * Thread: any; no state.
  */

@@ -16,6 +16,10 @@
 #define QWEN2                                                                                      \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"                           \
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* Marks belong to the letters before them. */
+#define QWEN35                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"                   \
+    " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define TEKKEN                                                                                     \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"   \
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"   \
@@ -55,6 +59,7 @@ static const struct splitting {
     {"tekken", TEKKEN, false, false, true, true, NULL, false},
     {"gpt-4o", GPT4O, false, false, false, false, NULL, false},
     {"qwen2", QWEN2, true, false, false, false, NULL, false},
+    {"qwen35", QWEN35, true, false, false, false, NULL, false},
     {"deepseek-r1-qwen", QWEN2, true, false, false, false, NULL, false},
     {"stablelm2", QWEN2, true, false, false, false, NULL, false},
     {"smollm", NULL, false, true, false, false, NULL, false},
@@ -122,7 +127,7 @@ static enum status find_splitting(struct vocabulary *vocabulary)
     return error_set(
         vocabulary->error, STATUS_UNSUPPORTED,
         "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, gpt-4o, qwen2, "
-        "deepseek-r1-qwen, deepseek-v3, stablelm2, smollm, refact, starcoder, command-r, "
+        "qwen35, deepseek-r1-qwen, deepseek-v3, stablelm2, smollm, refact, starcoder, command-r, "
         "codeshell, exaone, bloom, gpt3-finnish, falcon, gpt-2, phi-2, mpt, olmo and jais",
         (int)(name.n < 60 ? name.n : 60), name.bytes);
 }

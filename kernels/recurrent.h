@@ -65,7 +65,7 @@ struct delta_gate {
     uint32_t n_rows, n_heads;
 };
 
-/* For each row, with the key head i = h / (n_heads / n_key_heads) of a head h:
+/* For each row, with the key head i of a head h: h / (n_heads / n_key_heads), or h % n_key_heads if heads are tiled:
  *
  *     q', k' = q[i] scale / |q[i]|, k[i] / |k[i]|            |x| = sqrt(sum of x^2 + norm_eps)
  *     d      = beta[h] (v[h] - decay[h] S^T k')
@@ -88,7 +88,14 @@ struct delta_rule {
     const uint32_t *lens; /* [n_sequences] */
     const bool *begins;   /* [n_sequences]; NULL: none begins */
     float *const *states; /* [n_sequences][n_heads]: S, [key_dim][value_dim] */
+    bool heads_are_tiled; /* else those of a key head are side by side */
 };
+
+static inline uint32_t delta_rule_key_head(const struct delta_rule *rule, uint32_t head)
+{
+    return rule->heads_are_tiled ? head % rule->n_key_heads
+                                 : head / (rule->n_heads / rule->n_key_heads);
+}
 
 /* y[t][h] = w x[t][h] / sqrt(mean(x[t][h]^2) + eps) silu(z[t][h]). */
 struct gated_norm {

@@ -141,7 +141,11 @@ static struct hash128 digest_recurrent(const struct model_config *config, struct
     if (!config->decoder.has_output_gate && kv_layers_recurrent(config) == 0)
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
-    return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
+    digest = hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
+    const bool storage[] = {sizes->heads_are_tiled, sizes->decays_are_rates, sizes->qkvz_is_apart};
+    return storage[0] || storage[1] || storage[2]
+               ? hash128_chain(&KEY, digest, storage, sizeof storage)
+               : digest;
 }
 
 /* The digest of a decoder like Llama's stays as it is. */

@@ -75,7 +75,7 @@ static void normalise(const float *x, uint32_t n, double eps, double factor, dou
 static void delta_next(const struct delta_rule *rule, uint64_t row, uint32_t head, float *state)
 {
     const uint32_t n_keys = rule->key_dim, n_values = rule->value_dim;
-    const uint32_t key_head = head / (rule->n_heads / rule->n_key_heads);
+    const uint32_t key_head = delta_rule_key_head(rule, head);
     const double decay = (double)rule->decay[row * rule->decay_stride + head];
     const double beta = (double)rule->beta[row * rule->beta_stride + head];
     const float *v = rule->v + row * rule->v_stride + (size_t)head * n_values;

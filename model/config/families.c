@@ -17,7 +17,8 @@
 #define RECURRENT_KEYS                                                                             \
     "full_attention_interval linear_conv_kernel_dim linear_key_head_dim linear_value_head_dim "    \
     "linear_num_key_heads linear_num_value_heads attn_output_gate output_gate_type "               \
-    "partial_rotary_factor"
+    "partial_rotary_factor num_nextn_predict_layers norms_are_whole heads_are_tiled "              \
+    "decays_are_rates qkvz_is_apart"
 /* Three positions for a token: of a text they are equal. */
 #define MROPE_KEYS     "mrope_section mrope_interleaved"
 #define LAYER_NORM_EPS "norm_eps=layer_norm_eps"

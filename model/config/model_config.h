@@ -40,6 +40,11 @@ struct recurrent_sizes {
     uint32_t n_heads;
     uint32_t key_dim, value_dim; /* of a head: multiples of 8 up to DELTA_DIM_MAX */
     uint32_t conv_width;
+    /* As GGUF files have them: */
+    bool
+        heads_are_tiled; /* head h is one of the key head h % n_key_heads, not h / (n_heads / n_key_heads) */
+    bool decays_are_rates; /* -exp(A_log) in its place */
+    bool qkvz_is_apart;    /* Qwen3-Next: q, k, v in order, then z by itself, as Qwen3.5 has them */
 };
 
 /*

@@ -78,8 +78,30 @@ static enum status read_sizes(const struct json_fields *fields, struct model_con
                      fields->file, sizes->n_key_heads, sizes->n_heads);
 }
 
+/* How GGUF files store what these layers have. */
+static enum status read_storage(const struct json_fields *fields, struct model_config *config)
+{
+    bool norms_are_whole = false;
+    const struct {
+        const char *key;
+        bool *is_set;
+    } rows[] = {
+        {"norms_are_whole", &norms_are_whole},
+        {"heads_are_tiled", &config->recurrent.heads_are_tiled},
+        {"decays_are_rates", &config->recurrent.decays_are_rates},
+        {"qkvz_is_apart", &config->recurrent.qkvz_is_apart},
+    };
+    for (size_t i = 0; i < N_OF(rows); i++)
+        TRY(json_fields_bool(fields, rows[i].key, rows[i].is_set));
+    if (norms_are_whole)
+        config->decoder.norm = NORM_RMS;
+    return json_fields_u32(fields, "num_nextn_predict_layers", 0, LAYERS_MAX,
+                           &config->n_skipped_layers);
+}
+
 enum status recurrent_layers_read(const struct json_fields *fields, struct model_config *config)
 {
+    TRY(read_storage(fields, config));
     TRY(read_kinds(fields, config));
     if (kv_layers_recurrent(config) == 0)
         return STATUS_OK;

@@ -4,6 +4,7 @@
  *     layer_types             a word for each layer: linear_attention, full_attention; or without it:
  *     full_attention_interval every nth layer has attention; absent: 4
  *     linear_*                the sizes; a text_config may leave out what is as in the class
+ *     norms_are_whole, ...    how a GGUF file stores them (gguf_recurrent.h)
  *
  * Thread: any; no state.
  */

@@ -61,6 +61,16 @@ static enum status list_one(const struct gguf_architecture *architecture,
         to->shape[1] = to->shape[2];
         to->n_dims = 2;
     }
+    if (to->n_dims == 2 && gguf_architecture_is_convolution(from->name)) {
+        to->shape[2] = to->shape[1];
+        to->shape[1] = 1;
+        to->n_dims = 3;
+    }
+    if (to->n_dims == 1 && gguf_architecture_is_one_row(from->name)) {
+        to->shape[1] = to->shape[0];
+        to->shape[0] = 1;
+        to->n_dims = 2;
+    }
     if (n_parts > 1 && is_gate_up(from))
         to->shape[0] /= 2;
     to->bytes = from->bytes / n_parts;

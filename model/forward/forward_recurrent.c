@@ -103,7 +103,8 @@ static struct delta_rule rule_of(const struct forward *forward, const struct del
                                .n_key_heads = sizes->n_key_heads,
                                .key_dim = sizes->key_dim,
                                .value_dim = sizes->value_dim,
-                               .norm_eps = DELTA_NORM_EPS};
+                               .norm_eps = DELTA_NORM_EPS,
+                               .heads_are_tiled = sizes->heads_are_tiled};
 }
 
 static struct gated_norm norm_of(const struct forward *forward, uint32_t layer,

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -39,8 +40,10 @@ static void widen(const struct tensor *tensor, float *made)
 {
     const uint32_t n = tensor->n_out * tensor->n_in;
     const float more = tensor->source.adds_one ? 1 : 0;
-    for (uint32_t i = 0; i < n; i++)
-        made[i] = more + dtype_load(tensor->dtype, tensor->source.data, i);
+    for (uint32_t i = 0; i < n; i++) {
+        const float stored = dtype_load(tensor->dtype, tensor->source.data, i);
+        made[i] = tensor->source.is_rate ? logf(-stored) : more + stored;
+    }
 }
 
 /* Columns of the matrix in the files: a head's part of it is turned, or not. */

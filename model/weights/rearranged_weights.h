@@ -1,6 +1,6 @@
 /*
  * rearranged_weights - copies of the tensors whose elements lie otherwise in the files: transposed, Q, K and V of each head
- * side by side, stored less 1, or quantized (quantized_source.h). Others stay where they are mapped.
+ * side by side, stored less 1 or as another function of them, or quantized (quantized_source.h). Others stay where they are mapped.
  *
  * Thread: made on one; immutable afterwards.
  */

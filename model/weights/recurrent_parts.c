@@ -44,6 +44,8 @@ bool recurrent_part_find(const struct model_config *config, enum tensor_part par
         by_heads(config, part == PART_HEAD_GATE, source_out);
     else if (part <= PART_STATE_V)
         in_order(config, part, source_out);
+    else if (part == PART_DECAY_LOG)
+        source_out->is_widened = source_out->is_rate = config->recurrent.decays_are_rates;
     else
         by_groups(config, part, source_out);
     return true;

@@ -97,6 +97,7 @@ enum tensor_part {
     PART_GROUP_Z,
     PART_GROUP_BETA, /* and of its value heads beta, then decay */
     PART_GROUP_DECAY,
+    PART_DECAY_LOG, /* all; GGUF files have -exp of it */
 };
 
 struct tensor_row {

@@ -53,6 +53,7 @@ struct tensor_source {
     bool is_of_heads; /* W_uk or W_uv of all heads: both are copied */
     bool is_widened;  /* the tensor becomes F32 */
     bool adds_one;    /* every element is stored less 1; is_widened, too */
+    bool is_rate;     /* every element x is stored as -exp(x); is_widened, too */
     struct quantized_source quantized;
 };
 

@@ -186,6 +186,54 @@ Test(recurrent, snapshots_come_back_from_a_disk)
     work_destroy(&work);
 }
 
+/* Heads in tiles, with experts and without; heads side by side. Prompts of any of their 96 tokens. */
+enum { N_FILES = 3, N_OF_FILE = 3, FILE_TOKENS = 24, FILE_PROMPT_MAX = 90 };
+
+static void run_file(const char *path, uint32_t n_contexts,
+                     uint32_t replies_out[N_OF_FILE][FILE_TOKENS])
+{
+    static const uint32_t OF_FILE[N_OF_FILE] = {9, 40, FILE_PROMPT_MAX};
+    static const char *const FLAGS[] = {"--kv-dtype", "f32", NULL};
+    uint32_t tokens[FILE_PROMPT_MAX];
+    struct cluster cluster;
+    cluster_start(&cluster,
+                  &(struct cluster_options){.model = path,
+                                            .n_contexts = n_contexts,
+                                            .n_generations = 1,
+                                            .both = FLAGS,
+                                            .generation = (const char *const[]){
+                                                "--local-prefill-max-tokens", "0", NULL}});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint32_t i = 0; i < N_OF_FILE; i++) {
+        struct generation generation = {.tokens = tokens,
+                                        .n_tokens = OF_FILE[i],
+                                        .max_tokens = FILE_TOKENS,
+                                        .ignore_eos = true};
+        prompt_tokens(400 + i, tokens, OF_FILE[i]);
+        for (uint32_t t = 0; t < OF_FILE[i]; t++)
+            tokens[t] = 3 + tokens[t] % 93;
+        client_run(client, &generation);
+        cr_assert_eq(generation.n_generated, FILE_TOKENS, "%s", path);
+        cr_expect_eq(generation.kv_bytes_received > 0, n_contexts > 0, "%s", path);
+        memcpy(replies_out[i], generation.generated, sizeof replies_out[i]);
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+Test(recurrent, gguf_files_have_the_tokens_of_one_process)
+{
+    static const char *const FILES[N_FILES] = {"qwen35", "qwen35moe", "qwen3next"};
+    for (uint32_t i = 0; i < N_FILES; i++) {
+        static uint32_t replies[2][N_OF_FILE][FILE_TOKENS];
+        char path[256];
+        snprintf(path, sizeof path, KVFERRY_SOURCE_DIR "/tests/golden/gguf/%s.gguf", FILES[i]);
+        run_file(path, 0, replies[0]);
+        run_file(path, 1, replies[1]);
+        cr_expect_eq(memcmp(replies[0], replies[1], sizeof replies[0]), 0, "%s", FILES[i]);
+    }
+}
+
 static void expect_no_start(const char *model, const char *flag, const char *value,
                             const char *other_flag, const char *other_value, const char *sentence)
 {

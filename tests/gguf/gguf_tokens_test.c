@@ -58,6 +58,7 @@ Test(gguf_tokens, ids_are_those_of_the_folder)
 {
     check_file(GOLDEN "tokens.json", 8);
     check_file(GOLDEN "gemma4_tokens.json", 1);
+    check_file(GOLDEN "qwen35_tokens.json", 1);
 }
 
 /* Unigram with a charsmap, and with bytes; tokens that fill the vocabulary up are in no text, but T5's for gaps are. */

@@ -218,6 +218,7 @@ Test(recurrent, the_gates_of_the_delta_rule_are_their_formula)
 struct rule_case {
     uint32_t n_heads, n_key_heads, key_dim, value_dim;
     float scale;
+    bool are_tiled;
 };
 
 static void unit(const float *x, uint32_t n, double eps, double factor, double *unit_out)
@@ -234,7 +235,8 @@ static void rule_step(const struct delta_rule *rule, uint64_t row, uint32_t head
                       double *o_out)
 {
     const uint32_t n_keys = rule->key_dim, n_values = rule->value_dim;
-    const uint32_t key_head = head * rule->n_key_heads / rule->n_heads;
+    const uint32_t key_head = rule->heads_are_tiled ? head % rule->n_key_heads
+                                                    : head * rule->n_key_heads / rule->n_heads;
     const double decay = (double)rule->decay[row * rule->decay_stride + head];
     const double beta = (double)rule->beta[row * rule->beta_stride + head];
     const double scale = rule->scale > 0 ? (double)rule->scale : pow(n_keys, -0.5);
@@ -319,7 +321,8 @@ static void check_rule(const struct kernels *kernels, const struct rule_case *c,
                               .norm_eps = 1e-6f,
                               .n_sequences = N_SEQUENCES,
                               .lens = lens,
-                              .states = heads};
+                              .states = heads,
+                              .heads_are_tiled = c->are_tiled};
     struct error error = {""};
     cr_assert_eq(delta_rule_check(&rule, &error), STATUS_OK, "%s", error.text);
     kernels->delta_rule(NULL, &rule);
@@ -337,8 +340,10 @@ static void check_rule(const struct kernels *kernels, const struct rule_case *c,
 Test(recurrent, the_delta_rule_is_its_formula_and_moves_its_state_on)
 {
     static const struct rule_case cases[] = {
-        {1, 1, 8, 8, 0},      {2, 1, 16, 24, 0},  {4, 2, 24, 32, 0.3f}, {3, 3, 40, 40, 0},
-        {6, 2, 64, 56, 0.1f}, {2, 2, 128, 64, 0}, {2, 1, 128, 128, 0},  {1, 1, 256, 256, 0},
+        {1, 1, 8, 8, 0, false},     {2, 1, 16, 24, 0, false},    {4, 2, 24, 32, 0.3f, false},
+        {3, 3, 40, 40, 0, false},   {6, 2, 64, 56, 0.1f, false}, {2, 2, 128, 64, 0, false},
+        {2, 1, 128, 128, 0, false}, {1, 1, 256, 256, 0, false},  {4, 2, 24, 32, 0.3f, true},
+        {6, 2, 16, 8, 0, true},     {6, 3, 16, 24, 0, true},
     };
     const struct kernels *list[KERNELS_MAX];
     const uint32_t n_list = kernels_list(list, KERNELS_MAX);

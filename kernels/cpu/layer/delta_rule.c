@@ -164,7 +164,7 @@ static void delta_run(void *arg, uint32_t index)
     const uint32_t left = rule->value_dim - column;
     const struct delta_task task = {.rule = rule,
                                     .head = head,
-                                    .key_head = head / (rule->n_heads / rule->n_key_heads),
+                                    .key_head = delta_rule_key_head(rule, head),
                                     .column = column,
                                     .n_columns = left < COLUMNS ? left : COLUMNS};
     uint64_t row = 0;

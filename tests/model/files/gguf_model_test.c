@@ -1,6 +1,7 @@
 /* A model from a GGUF file has the logits of Transformers for the same weights; what is not read is refused by name. */
 #include "gguf/gguf_files.h"
 #include "tests/base/support/folder.h"
+#include "tests/model/support/gguf_copy.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
 
@@ -8,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define GOLDEN_GGUF KVFERRY_SOURCE_DIR "/tests/golden/gguf"
 
 static void open_gguf(struct runner *runner, const char *name, enum weight_format weights)
 {
@@ -163,110 +162,6 @@ Test(gguf_model, heads_of_latents_are_parts_of_a_matrix_of_blocks)
 
 /* ---- what is no matrix ---- */
 
-enum { TYPE_Q8_0 = 8 };
-
-/* A golden, to be changed and written; n_out: its bytes. */
-static uint8_t *read_golden(const char *golden, size_t *n_out)
-{
-    static uint8_t bytes[1 << 20];
-    char path[512];
-    snprintf(path, sizeof path, GOLDEN_GGUF "/%s.gguf", golden);
-    FILE *file = fopen(path, "rb");
-    cr_assert_not_null(file, "%s", path);
-    *n_out = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    cr_assert_lt(*n_out, sizeof bytes);
-    return bytes;
-}
-
-static void write_copy(const uint8_t *bytes, size_t n, const char *path)
-{
-    FILE *file = fopen(path, "wb");
-    cr_assert(file && fwrite(bytes, 1, n, file) == n && fclose(file) == 0, "%s", path);
-}
-
-/* A copy of a golden in which a tensor of floats says that it has blocks. */
-static void write_with_blocks(const char *golden, const char *tensor, const char *path)
-{
-    size_t n;
-    uint8_t *bytes = read_golden(golden, &n);
-    uint8_t *name = memmem(bytes, n, tensor, strlen(tensor));
-    cr_assert(name, "%s has no %s", golden, tensor);
-    uint8_t *at = name + strlen(tensor); /* dimensions, then the type */
-    uint32_t n_dims, type = TYPE_Q8_0;
-    memcpy(&n_dims, at, sizeof n_dims);
-    memcpy(at + sizeof n_dims + n_dims * sizeof(uint64_t), &type, sizeof type);
-    write_copy(bytes, n, path);
-}
-
-/* The same with another name of a key, as long as its own, or another value, of 32 bits. */
-static void write_with_key(const char *golden, const char *key, const char *name, uint32_t value,
-                           const char *path)
-{
-    size_t n;
-    uint8_t *bytes = read_golden(golden, &n);
-    uint8_t *at = memmem(bytes, n, key, strlen(key));
-    cr_assert(at, "%s has no %s", golden, key);
-    if (name)
-        memcpy(at, name, strlen(key));
-    else
-        memcpy(at + strlen(key) + sizeof(uint32_t), &value, sizeof value); /* behind its type */
-    write_copy(bytes, n, path);
-}
-
-static void expect_refused(const char *path, const char *what, const char *sentence)
-{
-    struct error error = {""};
-    struct model *model = NULL;
-    gguf_files_init();
-    cr_expect_neq(model_load(path, NULL, &error, &model), STATUS_OK, "%s", what);
-    cr_expect(strstr(error.text, sentence), "%s: no \"%s\" in \"%s\"", what, sentence, error.text);
-}
-
-/* The same with another element of an array of numbers of so many bytes, or another number of elements: element UINT64_MAX. */
-static void write_with_element(const char *golden, const char *key, uint64_t element,
-                               size_t element_bytes, uint64_t value, const char *path)
-{
-    size_t n;
-    uint8_t *bytes = read_golden(golden, &n);
-    uint8_t *at = memmem(bytes, n, key, strlen(key));
-    cr_assert(at, "%s has no %s", golden, key);
-    at += strlen(key) + 2 * sizeof(uint32_t); /* behind the two types */
-    if (element == UINT64_MAX)
-        memcpy(at, &value, sizeof value);
-    else
-        memcpy(at + sizeof(uint64_t) + element * element_bytes, &value, element_bytes);
-    write_copy(bytes, n, path);
-}
-
-/* The same with another float of a tensor; first: how it begins. */
-static void write_with_float(const char *golden, const float *first, size_t n_first, size_t element,
-                             float value, const char *path)
-{
-    size_t n;
-    uint8_t *bytes = read_golden(golden, &n);
-    uint8_t *at = memmem(bytes, n, first, n_first * sizeof *first);
-    cr_assert(at, "%s has no such floats", golden);
-    memcpy(at + element * sizeof value, &value, sizeof value);
-    write_copy(bytes, n, path);
-}
-
-/* The same with one more key: its length, name, type and value, in a multiple of the 32 bytes to which tensors are aligned. */
-static void write_with_more(const char *golden, const void *key, size_t key_bytes, const char *path)
-{
-    enum { COUNT_AT = 16, KEYS_AT = 24 };
-    size_t n;
-    uint64_t n_keys;
-    uint8_t *bytes = read_golden(golden, &n);
-    cr_assert(key_bytes % 32 == 0, "%zu bytes", key_bytes);
-    memcpy(&n_keys, bytes + COUNT_AT, sizeof n_keys);
-    n_keys++;
-    memcpy(bytes + COUNT_AT, &n_keys, sizeof n_keys);
-    memmove(bytes + KEYS_AT + key_bytes, bytes + KEYS_AT, n - KEYS_AT);
-    memcpy(bytes + KEYS_AT, key, key_bytes);
-    write_copy(bytes, n + key_bytes, path);
-}
-
 #define OF_GEMMA4(rest) "gemma4." rest
 
 static const struct {
@@ -349,9 +244,9 @@ Test(gguf_model, keys_of_layers_that_differ_are_refused_with_their_values)
     folder_make(folder, sizeof folder, "gguf_model");
     for (size_t i = 0; i < sizeof UNEQUAL_CASES / sizeof *UNEQUAL_CASES; i++) {
         snprintf(path, sizeof path, "%s/%s.gguf", folder, UNEQUAL_CASES[i].golden);
-        write_with_key(UNEQUAL_CASES[i].golden, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].name,
-                       UNEQUAL_CASES[i].value, path);
-        expect_refused(path, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].sentence);
+        gguf_copy_with_key(UNEQUAL_CASES[i].golden, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].name,
+                           UNEQUAL_CASES[i].value, path);
+        gguf_copy_refused(path, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].sentence);
     }
     folder_remove(folder);
 }
@@ -388,27 +283,28 @@ Test(gguf_model, numbers_of_single_layers_are_refused_with_the_layer)
     folder_make(folder, sizeof folder, "gguf_model");
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         snprintf(path, sizeof path, "%s/%s.gguf", folder, CASES[i].golden);
-        write_with_element(CASES[i].golden, CASES[i].key, CASES[i].element, CASES[i].element_bytes,
-                           CASES[i].value, path);
-        expect_refused(path, CASES[i].key, CASES[i].sentence);
+        gguf_copy_with_element(CASES[i].golden, CASES[i].key, CASES[i].element,
+                               CASES[i].element_bytes, CASES[i].value, path);
+        gguf_copy_refused(path, CASES[i].key, CASES[i].sentence);
     }
     static const float FREQUENCIES[] = {1, 1, 1e30f, 1e30f, 1e30f};
     snprintf(path, sizeof path, "%s/rope.gguf", folder);
-    write_with_float("gemma4", FREQUENCIES, 5, 1, 2, path);
-    expect_refused(path, "rope", "tensor rope_freqs.weight has 2 at 1, supported are ones");
-    write_with_float("gemma4", FREQUENCIES, 5, 3, 1, path);
-    expect_refused(path, "rope", "tensor rope_freqs.weight has 1 at 3, supported are ones");
+    gguf_copy_with_float("gemma4", FREQUENCIES, 5, 1, 2, path);
+    gguf_copy_refused(path, "rope", "tensor rope_freqs.weight has 2 at 1, supported are ones");
+    gguf_copy_with_float("gemma4", FREQUENCIES, 5, 3, 1, path);
+    gguf_copy_refused(path, "rope", "tensor rope_freqs.weight has 1 at 3, supported are ones");
     static const char SCALING[] = "\x18\0\0\0\0\0\0\0gemma4.rope.scaling.type\x08\0\0\0"
                                   "\x14\0\0\0\0\0\0\0linear, as it is not";
-    write_with_more("gemma4", SCALING, sizeof SCALING - 1, path);
-    expect_refused(path, "scaling",
-                   "key gemma4.rope.scaling.type is \"linear, as it is not\", supported for gemma4 "
-                   "is none");
+    gguf_copy_with_more("gemma4", SCALING, sizeof SCALING - 1, path);
+    gguf_copy_refused(
+        path, "scaling",
+        "key gemma4.rope.scaling.type is \"linear, as it is not\", supported for gemma4 "
+        "is none");
     static const char SUPPRESSED[] = "\x1e\0\0\0\0\0\0\0tokenizer.ggml.suppress_tokens\x09\0\0\0"
                                      "\0\0\0\0\x0a\0\0\0\0\0\0\0abcdefghij";
-    write_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
-    expect_refused(path, "suppressed",
-                   "key tokenizer.ggml.suppress_tokens is 97 at 0, no id of the 96 tokens");
+    gguf_copy_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
+    gguf_copy_refused(path, "suppressed",
+                      "key tokenizer.ggml.suppress_tokens is 97 at 0, no id of the 96 tokens");
     folder_remove(folder);
 }
 
@@ -423,7 +319,7 @@ Test(gguf_model, tokens_that_are_suppressed_are_known)
     folder_make(folder, sizeof folder, "gguf_model");
     snprintf(path, sizeof path, "%s/suppressed.gguf", folder);
     gguf_files_init();
-    write_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
+    gguf_copy_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
     cr_assert_eq(model_load(path, NULL, &error, &model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(model);
     cr_assert_eq(config->n_suppressed, 2);
@@ -462,12 +358,12 @@ Test(gguf_model, keys_of_latents_that_are_not_computed_are_refused)
     folder_make(folder, sizeof folder, "gguf_model");
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         snprintf(path, sizeof path, "%s/%s.gguf", folder, CASES[i].golden);
-        write_with_key(CASES[i].golden, CASES[i].key, CASES[i].name, CASES[i].value, path);
-        expect_refused(path, CASES[i].key, CASES[i].sentence);
+        gguf_copy_with_key(CASES[i].golden, CASES[i].key, CASES[i].name, CASES[i].value, path);
+        gguf_copy_refused(path, CASES[i].key, CASES[i].sentence);
     }
     snprintf(path, sizeof path, "%s/older.gguf", folder);
-    write_with_blocks("deepseek2-older", "blk.0.attn_kv_b.weight", path);
-    expect_refused(path, "kv_b", "has type Q8_0, and W_uk and W_uv of all heads in one");
+    gguf_copy_with_blocks("deepseek2-older", "blk.0.attn_kv_b.weight", path);
+    gguf_copy_refused(path, "kv_b", "has type Q8_0, and W_uk and W_uv of all heads in one");
     folder_remove(folder);
 }
 
@@ -488,7 +384,7 @@ Test(gguf_model, only_matrices_may_have_blocks)
         struct model *model = NULL;
         char path[300];
         snprintf(path, sizeof path, "%s/%s.gguf", folder, CASES[i][0]);
-        write_with_blocks(CASES[i][0], CASES[i][1], path);
+        gguf_copy_with_blocks(CASES[i][0], CASES[i][1], path);
         cr_expect_eq(model_load(path, NULL, &error, &model), STATUS_UNSUPPORTED, "%s: %s",
                      CASES[i][1], error.text);
         cr_expect(strstr(error.text, CASES[i][2]) &&
