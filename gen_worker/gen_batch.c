@@ -1,10 +1,16 @@
 #include "gen_worker/gen_batch.h"
 
 #include "gen_worker/sequence_scores.h"
+#include "model/config/encoder_config.h"
+#include "model/config/kv_layers.h"
+#include "model/model.h"
 #include "model/sampling/forced_tokens.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define N_LEFT_OUT UINT32_MAX
 
 enum status gen_batch_check_pauses(enum schedule_policy policy, const char *differ_by,
                                    struct error *error)
@@ -15,6 +21,28 @@ enum status gen_batch_check_pauses(enum schedule_policy policy, const char *diff
                      "capacity_policy is max-utilization: generated tokens cannot be computed "
                      "again in chunks with %s",
                      differ_by);
+}
+
+enum status gen_batch_check_drafts(bool drafts, const char *without, struct error *error)
+{
+    if (!drafts || !without)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "speculate is lookup: tokens cannot be guessed with %s; expected off",
+                     without);
+}
+
+/* Tokens of a draft are computed as a chunk is, and what was wrong is forgotten. NULL: nothing. */
+static const char *drafts_go_without(const struct gen_batch *batch, const struct model *model)
+{
+    const struct model_config *config = model_get_config(model);
+    if (kv_layers_recurrent(config) > 0)
+        return "layers of recurrent state, which does not go back";
+    if (model_has_encoder(config))
+        return "a model with an encoder";
+    if (forward_finds(batch->forward))
+        return "a device that draws";
+    return forward_phases_differ_by(batch->forward);
 }
 
 enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_options *options,
@@ -31,13 +59,19 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->results = calloc(n, sizeof *batch->results);
     batch->wanted = calloc(n, sizeof *batch->wanted);
     batch->texts = calloc(n, sizeof *batch->texts);
-    if (!batch->inputs || !batch->results || !batch->wanted || !batch->texts)
+    batch->n_drafts = calloc(n, sizeof *batch->n_drafts);
+    batch->runs = calloc(n, sizeof *batch->runs);
+    batch->draft_list = calloc(n + DRAFT_STEP_MAX, sizeof *batch->draft_list);
+    batch->checked = calloc(n + DRAFT_STEP_MAX, sizeof *batch->checked);
+    if (!batch->inputs || !batch->results || !batch->wanted || !batch->texts || !batch->n_drafts ||
+        !batch->draft_list || !batch->checked)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
     draws_set_suppressed(batch->draws, config->suppressed_ids, config->n_suppressed);
     TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
     TRY(scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer));
+    TRY(gen_batch_check_drafts(options->drafts, drafts_go_without(batch, options->model), error));
     return gen_batch_check_pauses(options->capacity_policy,
                                   forward_phases_differ_by(batch->forward), error);
 }
@@ -51,6 +85,10 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->results);
     free(batch->wanted);
     free(batch->texts);
+    free(batch->n_drafts);
+    free(batch->runs);
+    free(batch->draft_list);
+    free(batch->checked);
 }
 
 /* ---- what is computed ---- */
@@ -61,6 +99,12 @@ static uint32_t n_in_piece(const struct sequence *sequence, uint32_t n_tokens)
     uint32_t n_prompt = sequence_n_prompt(sequence);
     bool is_over = sequence->n_kv < n_prompt && sequence->n_kv + n_tokens > n_prompt;
     return is_over && sequence->must_verify ? n_prompt - sequence->n_kv : n_tokens;
+}
+
+static void name_fault(const struct gen_batch *batch, struct draw *draw)
+{
+    if (draw->mask)
+        draw->mask_fault = draw_masks_fault(batch->masks, draw->mask);
 }
 
 /* A token that is drawn again must not see the tokens behind it, as in the first draw. */
@@ -116,23 +160,25 @@ static void go_behind_text(struct gen_batch *batch, const struct sequence *seque
     input->n_cross_tokens = request->n_text;
 }
 
+/* n_draft: tokens behind the n_tokens, which stand behind the known ones. In a pass with drafts rows are wanted, not logits. */
 static void add(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequence,
-                uint32_t n_tokens)
+                uint32_t n_tokens, uint32_t n_draft)
 {
     uint32_t n = batch->n++;
     uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
     bool draws_again = sequence->must_verify && n_kv == n_prompt;
-    bool wants_logits = n_kv == sequence->n_tokens || draws_again;
+    const bool is_checked = batch->n_draft_rows > 0;
+    bool wants_logits = !is_checked && (n_kv == sequence->n_tokens || draws_again);
     assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
     const struct block_table *table = &sequence->table;
-    assert(block_table_places(table, n_kv) <= table->n_spans * table->block_tokens);
+    assert(block_table_places(table, n_kv + n_draft) <= table->n_spans * table->block_tokens);
     assert(!draws_again || sequence->n_tokens > n_prompt);
     batch->inputs[n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
         /* A chunk of generated tokens need not be whole blocks. */
-        .prompt_len = n_kv > n_prompt ? n_kv : n_prompt,
+        .prompt_len = n_kv > n_prompt ? n_kv + n_draft : n_prompt,
         .token_ids = sequence->tokens + sequence->n_kv,
-        .n_query = n_tokens,
+        .n_query = n_tokens + n_draft,
         .n_past = block_table_places(table, sequence->n_kv),
         .window = sequence->n_kv >= n_prompt && has_own_window(home, table) ? table->sinks.window
                                                                             : 0,
@@ -140,11 +186,13 @@ static void add(struct gen_batch *batch, const struct gen_home *home, struct seq
         .n_blocks = table->spans_max,
         .state_blocks = block_table_state(table).ids,
         .wants_logits = wants_logits,
-        .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
+        .keeps_rows = is_checked || sequence_keeps_rows(sequence, n_tokens),
     };
     if (sequence->job->request.n_text > 0)
         go_behind_text(batch, sequence, &batch->inputs[n]);
-    batch->results[n].keeps_rows = batch->inputs[n].keeps_rows;
+    batch->results[n].keeps_rows = !is_checked && batch->inputs[n].keeps_rows;
+    batch->results[n].n_drafted = n_draft;
+    batch->results[n].n_checked = 0;
     batch->results[n].first_row = batch->n_rows;
     batch->n_rows += batch->inputs[n].n_query;
     batch->results[n].sequence = sequence;
@@ -166,18 +214,130 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
             continue;
         }
         const bool is_chunk = i < plan->n_chunks;
-        add(batch, home, sequence, n_in_piece(sequence, work->n_tokens));
+        add(batch, home, sequence, n_in_piece(sequence, work->n_tokens), 0);
         batch->n_contexts += is_chunk;
         batch->n_decodes += !is_chunk || sequence->n_ahead > 0;
     }
+}
+
+/* ---- drafts ---- */
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Up to n_max tokens behind the known ones, which are written there. They stay in the block of the last known one: so a draft takes
+ * no block. */
+static uint32_t guess(const struct gen_home *home, struct sequence *sequence, uint32_t n_sequences,
+                      uint32_t n_max)
+{
+    const struct engine_request *request = &sequence->job->request;
+    const uint32_t n_tokens = sequence->n_tokens, block_tokens = sequence->table.block_tokens;
+    const uint32_t n_left = request->sampling.max_tokens - sequence_n_generated(sequence);
+    const uint32_t in_block = (block_tokens - n_tokens % block_tokens) % block_tokens;
+    uint32_t n;
+    assert(sequence->n_kv + 1 == n_tokens && n_left > 0);
+    if (request->constraint) /* what it allows behind a draft is not known */
+        return 0;
+    const uint32_t n_worth = draft_luck_length(&sequence->luck, &home->pace, n_sequences);
+    const uint32_t from = draft_find(
+        sequence->tokens, n_tokens, smaller(smaller(n_worth, n_max), smaller(in_block, n_left - 1)),
+        &n);
+    memcpy(sequence->tokens + n_tokens, sequence->tokens + from, n * sizeof *sequence->tokens);
+    return n;
+}
+
+static void guess_all(struct gen_batch *batch, const struct gen_home *home,
+                      const struct schedule_batch *plan)
+{
+    const uint32_t n_room = forward_get_options(batch->forward)->tokens_max - plan->n_tokens;
+    const uint32_t n_max = smaller(n_room, DRAFT_STEP_MAX);
+    for (uint32_t i = 0; i < plan->n; i++) {
+        const struct schedule_work *work = &plan->work[i];
+        struct sequence *sequence = home->jobs[work->id]->sequence;
+        batch->n_drafts[i] = N_LEFT_OUT;
+        assert(work->n_tokens == 1 && work->first == sequence->n_kv);
+        if (sequence_prepare(sequence, home, work->n_tokens, work->n_known) != STATUS_OK) {
+            batch->n_left_out++;
+            continue;
+        }
+        batch->n_drafts[i] = guess(home, sequence, plan->n, n_max - batch->n_draft_rows);
+        batch->n_draft_rows += batch->n_drafts[i];
+    }
+}
+
+static void add_those(struct gen_batch *batch, const struct gen_home *home,
+                      const struct schedule_batch *plan, bool with_drafts)
+{
+    for (uint32_t i = 0; i < plan->n; i++) {
+        if (batch->n_drafts[i] == N_LEFT_OUT || (batch->n_drafts[i] > 0) != with_drafts)
+            continue;
+        add(batch, home, home->jobs[plan->work[i].id]->sequence, 1, batch->n_drafts[i]);
+        batch->n_contexts += with_drafts;
+        batch->n_decodes++;
+    }
+}
+
+static void add_guessed(struct gen_batch *batch, const struct gen_home *home,
+                        const struct schedule_batch *plan)
+{
+    guess_all(batch, home, plan);
+    add_those(batch, home, plan, true); /* as chunks come */
+    add_those(batch, home, plan, false);
+}
+
+/* What is drawn behind the last known token, and behind each of the draft. */
+static void list_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
+{
+    const struct sequence *sequence = batch->results[i].sequence;
+    const struct engine_request *request = &sequence->job->request;
+    batch->runs[i] = (struct draws_rows){.list = batch->draft_list + first,
+                                         .n = batch->results[i].n_drafted + 1};
+    for (uint32_t at = 0; at < batch->runs[i].n; at++)
+        batch->runs[i].list[at] = (struct draw){.params = &request->sampling,
+                                                .tokens = sequence->tokens,
+                                                .n_prompt = request->n_tokens,
+                                                .n_tokens = sequence->n_tokens + at,
+                                                .logprobs = &batch->checked[first + at].logprobs};
+    if (request->constraint) /* its run is one token */
+        batch->runs[i].list->mask = draw_masks_add(batch->masks, request->constraint, NULL, 0);
+}
+
+static void take_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
+{
+    const struct draws_rows *run = &batch->runs[i];
+    struct computed *checked = batch->checked + first;
+    for (uint32_t at = 0; at < run->n_drawn; at++) {
+        checked[at].n_tokens = 1;
+        checked[at].has_token = true;
+        checked[at].token_id = run->list[at].token_id;
+        checked[at].fault = run->list[at].status == STATUS_OK ? NULL : &run->list[at];
+    }
+    batch->results[i].checked = checked;
+    batch->results[i].n_checked = run->n_drawn;
+}
+
+static enum status run_guessed(struct gen_batch *batch)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < batch->n; first += batch->runs[i++].n)
+        list_draws(batch, i, first);
+    draw_masks_make(batch->masks);
+    for (uint32_t i = 0; i < batch->n; i++)
+        name_fault(batch, batch->runs[i].list);
+    TRY(draws_check(batch->draws, batch->inputs, batch->n, batch->n_contexts, batch->runs));
+    first = 0;
+    for (uint32_t i = 0; i < batch->n; first += batch->runs[i++].n)
+        take_draws(batch, i, first);
+    return STATUS_OK;
 }
 
 static void make_masks(struct gen_batch *batch)
 {
     draw_masks_make(batch->masks);
     for (uint32_t i = 0; i < batch->n_wanted; i++)
-        if (batch->wanted[i].mask)
-            batch->wanted[i].mask_fault = draw_masks_fault(batch->masks, batch->wanted[i].mask);
+        name_fault(batch, &batch->wanted[i]);
 }
 
 enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
@@ -186,13 +346,19 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
     batch->n_texts = 0;
     draw_masks_clear(batch->masks);
-    batch->n_rows = 0;
-    add_all(batch, home, plan);
+    batch->n_rows = batch->n_draft_rows = 0;
+    batch->is_decoding = plan->n_chunks == 0;
+    if (home->options->drafts && batch->is_decoding && !draft_pace_is_due(&home->pace, plan->n))
+        add_guessed(batch, home, plan);
+    else
+        add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes >= batch->n && batch->n_wanted <= batch->n);
     assert(batch->n + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 
+    if (batch->n_draft_rows > 0)
+        return run_guessed(batch);
     make_masks(batch);
     if (batch->n_texts > 0)
         TRY(forward_encode(batch->forward, batch->texts, batch->n_texts));

@@ -5,6 +5,8 @@
  * same bits; where they cannot, init refuses a policy that pauses (forward_phases_agree). Where a context worker drew the first
  * token, a chunk ends with the prompt, so that the first token can be drawn again.
  *
+ * Where a step only decodes, a sequence may have a draft (draft.h) behind its last known token, and comes with the chunks.
+ *
  * Bounds: sequences_max sequences, batch_tokens + sequences_max tokens; all allocated in init.
  * Thread: the engine's.
  */
@@ -21,6 +23,9 @@ struct gen_result {
     struct computed computed;
     bool keeps_rows;    /* for its scores; */
     uint32_t first_row; /* of the pass, that of its first token */
+    /* In a pass with drafts, in place of computed: */
+    uint32_t n_drafted, n_checked;  /* n_checked 0: the pass has none */
+    const struct computed *checked; /* [n_checked] a token each; all but the last are the draft's */
 };
 
 struct gen_batch {
@@ -39,12 +44,21 @@ struct gen_batch {
     uint32_t n_contexts; /* of these, chunks, and decodes that ran ahead; they come first */
     uint32_t
         n_decodes; /* of these, decodes: one token each, or those ahead, too, and the next one is drawn */
-    uint32_t n_left_out; /* the pool had no block for them */
-    uint32_t n_rows;     /* tokens in the pass */
+    uint32_t *n_drafts;       /* [sequences_max] of each work of the plan; N_LEFT_OUT */
+    struct draws_rows *runs;  /* [sequences_max] of the sequences in a pass with drafts */
+    struct draw *draft_list;  /* [sequences_max + DRAFT_STEP_MAX] */
+    struct computed *checked; /* likewise */
+    uint32_t n_draft_rows;    /* tokens of drafts in the pass */
+    bool is_decoding;         /* the pass has no chunk of a prompt */
+    uint32_t n_left_out;      /* the pool had no block for them */
+    uint32_t n_rows;          /* tokens in the pass */
 };
 
 /* INVALID_ARGUMENT: the policy pauses replies, and what differs_by names, if it is not NULL, keeps these from being computed again. */
 MUST_CHECK enum status gen_batch_check_pauses(enum schedule_policy policy, const char *differ_by,
+                                              struct error *error);
+/* UNSUPPORTED: tokens are to be guessed, and without, if it is not NULL, names why they cannot be. */
+MUST_CHECK enum status gen_batch_check_drafts(bool drafts, const char *without,
                                               struct error *error);
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       const struct gen_engine_options *options,

@@ -4,6 +4,8 @@
 #include "schedule/schedule.h"
 #include "worker_common/worker_config.h"
 
+enum gen_speculation { GEN_SPECULATE_OFF, GEN_SPECULATE_LOOKUP };
+
 #define GEN_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
     X(sequences_max, U32(1, 4096), "64", "requests", "most requests that decode together")         \
@@ -14,6 +16,10 @@
       "free; static-batch: as no-evict, one batch at a time")                                      \
     X(capacity_headroom_blocks, U32(0, 16777216), "16", "blocks",                                  \
       "max-utilization: blocks that must stay free when a request is admitted beside others")      \
+    X(speculate, WORD(enum gen_speculation, "off|lookup"), "off", "",                              \
+      "guess tokens of a reply, so that one pass computes several: lookup: those that followed "   \
+      "the last tokens where they stood before, in the prompt or the reply. Replies stay the "     \
+      "same, bit for bit")                                                                         \
     X(prefills_max, U32(1, 4096), "64", "requests", "most prompts at context workers at one time") \
     X(allow_numerics, STRING, "equal", "",                                                         \
       "workers whose KV is accepted: equal: only those that compute bit for bit as this one; "     \

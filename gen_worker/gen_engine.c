@@ -341,6 +341,21 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
     return admission_run(&engine->home, now_ns);
 }
 
+/* Token by token, as of so many steps; the first that ends the reply is its last. */
+static void take_checked(struct gen_engine *engine, const struct gen_result *result)
+{
+    struct sequence *sequence = result->sequence;
+    if (result->n_drafted > 0)
+        draft_luck_note(&sequence->luck, result->n_drafted, result->n_checked - 1);
+    sequence->n_drafted += result->n_drafted;
+    engine->stats.draft_tokens += result->n_drafted;
+    for (uint32_t i = 0; i < result->n_checked && sequence->state == SEQUENCE_DECODING; i++) {
+        sequence->n_accepted += i > 0;
+        engine->stats.draft_tokens_accepted += i > 0;
+        sequence_computed(sequence, &engine->home, &result->checked[i]);
+    }
+}
+
 /* DEVICE_LOST: not all were taken. */
 static enum status take_results(struct gen_engine *engine)
 {
@@ -350,7 +365,9 @@ static enum status take_results(struct gen_engine *engine)
         if (result->keeps_rows)
             TRY(sequence_score(result->sequence, &engine->home, batch->scorer,
                                result->computed.n_tokens, result->first_row));
-        if (result->sequence->state != SEQUENCE_FREE) /* its scores could not be told */
+        if (result->n_checked > 0)
+            take_checked(engine, result);
+        else if (result->sequence->state != SEQUENCE_FREE) /* its scores could not be told */
             sequence_computed(result->sequence, &engine->home, &result->computed);
     }
     return STATUS_OK;
@@ -383,7 +400,10 @@ static bool compute(void *arg)
 
 static void took(void *arg, uint64_t step_ns)
 {
-    struct gen_home *home = &((struct gen_engine *)arg)->home;
+    struct gen_engine *engine = arg;
+    struct gen_home *home = &engine->home;
+    if (engine->batch.is_decoding && engine->batch.n > 0)
+        draft_pace_took(&home->pace, engine->batch.n, engine->batch.n_draft_rows, step_ns);
     schedule_took(home->schedule, step_ns);
     home->step_ns -= home->step_ns / 8;
     if (step_ns > home->step_ns)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "gen_worker/draft.h"
 #include "gen_worker/gen_inbox.h"
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_stats.h"
@@ -30,8 +31,9 @@ struct gen_home {
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that wait for their first admission */
     struct handover_set *handovers;
-    uint32_t *mask;   /* [(vocabulary + 31) / 32] scratch */
-    bool runs_ahead;  /* several generated tokens in a pass have the bits of one by one */
+    uint32_t *mask;  /* [(vocabulary + 31) / 32] scratch */
+    bool runs_ahead; /* several generated tokens in a pass have the bits of one by one */
+    struct draft_pace pace;
     uint64_t step_ns; /* the longest step, less an eighth with each later step */
 };
 

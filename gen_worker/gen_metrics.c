@@ -99,6 +99,8 @@ static void count_tokens(struct gen_metrics *metrics, const struct gen_engine_st
     counter_follow(common->prefix_hit, stats->prompt_tokens_cached, &last->prefix_hit);
     counter_follow(common->prefix_query, stats->prefix_query_tokens, &last->prefix_query);
     counter_follow(metrics->series.generated, stats->generated_tokens, &last->generated);
+    counter_follow(metrics->series.drafted, stats->draft_tokens, &last->drafted);
+    counter_follow(metrics->series.accepted, stats->draft_tokens_accepted, &last->accepted);
     counter_follow(metrics->series.pauses, stats->pauses, &last->pauses);
     counter_follow(metrics->series.tokens_again, stats->tokens_again, &last->tokens_again);
     counter_follow(metrics->series.rows_fetched, stats->rows_fetched, &last->rows_fetched);

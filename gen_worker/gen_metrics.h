@@ -25,6 +25,10 @@
     X(COUNTER, tokens_again, "kvferry_decode_tokens_again_total", "",                              \
       "Tokens whose KV was computed or fetched again after a pause.")                              \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens generated.")               \
+    X(COUNTER, drafted, "kvferry_draft_tokens_total", "",                                          \
+      "Tokens of replies that were guessed, with speculate.")                                      \
+    X(COUNTER, accepted, "kvferry_draft_tokens_accepted_total", "",                                \
+      "Guessed tokens that were right and kept: each saved a pass.")                               \
     X(COUNTER, rows_fetched, "kvferry_logit_rows_fetched_total", "",                               \
       "Rows of logits copied whole from a GPU: sampling needed more than the candidates it "       \
       "selected, or more tokens had penalties than fit into a step.")                              \
@@ -75,7 +79,7 @@ struct gen_metrics {
     struct gen_totals {
         uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
             tokens_recomputed, committed, failed, evictions, pauses, tokens_again, rows_fetched,
-            rows_not_finite;
+            rows_not_finite, drafted, accepted;
         uint64_t steps, steps_decode;
         uint64_t failed_by[STATUS_COUNT];
         uint64_t prompts[GEN_PLACES];

@@ -41,6 +41,7 @@ struct gen_finish {
     bool is_complete; /* STOP because the constraint is complete: the last token is no stop token */
     /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
     uint32_t prompt_tokens, generated_tokens;
+    uint32_t draft_tokens, accepted_tokens; /* guessed; of these, among generated_tokens */
     /* Prompt tokens that the worker that computed the prompt found in its prefix cache. */
     uint32_t cached_tokens;
     struct gen_timing timing;

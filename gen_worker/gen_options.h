@@ -43,6 +43,7 @@ struct gen_engine_options {
     uint32_t sequences_max;
     uint32_t queue_max;
     enum schedule_policy capacity_policy;
+    bool drafts;              /* draft.h */
     uint32_t headroom_blocks; /* schedule.h, as the next */
     uint32_t priority_aging_ms;
     uint32_t streams_max; /* >= queue_max + sequences_max */

@@ -198,6 +198,8 @@ static void figures_encode(const struct gen_service *service, const struct gen_f
     message_out->usage.prompt_tokens = finish->prompt_tokens;
     message_out->usage.cached_tokens = finish->cached_tokens;
     message_out->usage.generated_tokens = finish->generated_tokens;
+    message_out->usage.draft_tokens = finish->draft_tokens;
+    message_out->usage.accepted_tokens = finish->accepted_tokens;
     set_timing(service, finish, &message_out->timing);
     const char *reason = finish->place_reason ? finish->place_reason : "";
     utf8_clean(reason, strlen(reason), message_out->reason, sizeof message_out->reason);

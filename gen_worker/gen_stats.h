@@ -24,6 +24,7 @@ struct gen_engine_stats {
     bool is_draining;
     uint64_t requests_finished, requests_ok;
     uint64_t generated_tokens;
+    uint64_t draft_tokens, draft_tokens_accepted; /* guessed; of these, kept */
     uint64_t pauses;       /* by the schedule, to free blocks for older ones */
     uint64_t tokens_again; /* computed or fetched once more, after a pause */
     uint64_t rows_fetched; /* draws_n_fetched */

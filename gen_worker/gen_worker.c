@@ -156,9 +156,10 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
 static enum status check_pauses(const struct gen_config *config,
                                 const struct worker_options *options, struct error *error)
 {
-    TRY(gen_batch_check_pauses(
-        config->capacity_policy,
-        forward_choices_differ_by(options->context_math, &options->attention), error));
+    const char *differ_by = forward_choices_differ_by(options->context_math, &options->attention);
+    TRY(gen_batch_check_pauses(config->capacity_policy, differ_by, error));
+    TRY(gen_batch_check_drafts(config->speculate == GEN_SPECULATE_LOOKUP,
+                               config->sink_tokens > 0 ? "sink_tokens" : differ_by, error));
     TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     if (config->sink_tokens == 0 || config->capacity_policy != SCHEDULE_MAX_UTILIZATION)
         return STATUS_OK;

@@ -129,6 +129,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .queue_max = config->queue_max,
         .capacity_policy = config->capacity_policy,
         .headroom_blocks = config->capacity_headroom_blocks,
+        .drafts = config->speculate == GEN_SPECULATE_LOOKUP,
         .priority_aging_ms = config->priority_aging_ms,
         .streams_max = config->queue_max + config->sequences_max,
         .prefills_max = config->prefills_max,

@@ -108,6 +108,8 @@ static struct gen_finish figures(const struct sequence *sequence)
                                              sequence->is_from_context ? sequence->n_context_cached
                                                                        : sequence->n_cached),
         .generated_tokens = sequence_n_generated(sequence),
+        .draft_tokens = sequence->n_drafted,
+        .accepted_tokens = sequence->n_accepted,
         .timing = sequence->timing,
         .marks = sequence->marks,
         .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "gen_worker/draft.h"
 #include "gen_worker/handover.h"
 #include "kvcache/kv_manager.h"
 
@@ -34,6 +35,8 @@ struct sequence {
         n_ahead; /* while DECODING: tokens behind the last drawn one, which a constraint forced; computed with that */
     uint32_t
         n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
+    struct draft_luck luck;
+    uint32_t n_drafted, n_accepted; /* tokens that were guessed; of these, drawn and kept */
     uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
     uint32_t n_branch, n_cut; /* as a prefill's: ctx_worker/prefill.h */
     uint32_t n_scored; /* prompt tokens whose log-probabilities were told: sequence_scores.h */

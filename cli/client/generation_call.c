@@ -39,6 +39,8 @@ static void take_end(const Kvferry__V1__GenerateResponse *response,
         result->prompt_tokens = response->usage->prompt_tokens;
         result->cached_tokens = response->usage->cached_tokens;
         result->generated_tokens = response->usage->generated_tokens;
+        result->draft_tokens = response->usage->draft_tokens;
+        result->accepted_tokens = response->usage->accepted_tokens;
     }
     const Kvferry__V1__Timing *timing = response->timing;
     if (!timing)
@@ -345,6 +347,9 @@ void generation_result_print(const struct generation_result *result, FILE *out)
             result->kv_tokens_received, result->kv_tokens_recomputed);
     fprintf(out, "  %-18s %u prompt (%u cached), %u generated\n", "tokens", result->prompt_tokens,
             result->cached_tokens, result->generated_tokens);
+    if (result->draft_tokens > 0)
+        fprintf(out, "  %-18s %u guessed, %u of these right\n", "drafts", result->draft_tokens,
+                result->accepted_tokens);
     print_ms(out, "first token", result->first_token_us);
     print_ms(out, "queue", result->queue_us);
     print_ms(out, "prefill", result->prefill_us);

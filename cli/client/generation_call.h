@@ -19,7 +19,7 @@
 struct generation_result {
     struct rpc_error error; /* status OK: all other members are set */
     Kvferry__V1__FinishReason reason;
-    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+    uint32_t prompt_tokens, cached_tokens, generated_tokens, draft_tokens, accepted_tokens;
     uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
     uint64_t total_us; /* measured here */
     /* The same, after the start of the call: the messages with tokens of the first choice; 0: there was none. */

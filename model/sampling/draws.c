@@ -214,6 +214,42 @@ enum status draws_run(struct draws *draws, struct forward_sequence *sequences, u
     return STATUS_OK;
 }
 
+/* Nothing behind a token that was guessed wrongly is drawn. */
+static bool is_over(const struct draws_rows *run)
+{
+    if (run->n_drawn == 0)
+        return false;
+    const struct draw *last = &run->list[run->n_drawn - 1];
+    return last->status != STATUS_OK || last->token_id != last->tokens[last->n_tokens];
+}
+
+enum status draws_check(struct draws *draws, const struct forward_sequence *sequences,
+                        uint32_t n_sequences, uint32_t n_contexts, struct draws_rows *runs)
+{
+    uint32_t n_rows = 0, row = 0;
+    assert(!draws->found);
+    TRY(forward_run(draws->forward, sequences, n_sequences, n_contexts, draws->rows));
+    for (uint32_t i = 0; i < n_sequences; i++) {
+        assert(!sequences[i].wants_logits && sequences[i].n_query == runs[i].n);
+        runs[i].n_drawn = 0;
+        n_rows += runs[i].n;
+    }
+    for (uint32_t i = 0; i < n_sequences; i++)
+        for (uint32_t at = 0; at < runs[i].n; at++, row++) {
+            const uint32_t place = row % draws->rows_max, left = n_rows - row;
+            if (place == 0)
+                TRY(forward_rows(draws->forward, row,
+                                 left < draws->rows_max ? left : draws->rows_max, draws->rows));
+            if (is_over(&runs[i]))
+                continue;
+            runs[i].list[at].status = STATUS_OK;
+            draw_from_row(draws, &runs[i].list[at],
+                          draws->rows + (size_t)place * draws->vocabulary);
+            runs[i].n_drawn++;
+        }
+    return STATUS_OK;
+}
+
 uint64_t draws_n_fetched(const struct draws *draws)
 {
     return draws->n_fetched;

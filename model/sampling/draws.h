@@ -40,6 +40,20 @@ MUST_CHECK enum status draws_run(struct draws *draws, struct forward_sequence *s
                                  uint32_t n_sequences, uint32_t n_contexts,
                                  struct draw *draws_inout);
 
+/* Rows of a step, one after the other, of one sequence: of its last known token, and of those that were guessed behind it. */
+struct draws_rows {
+    struct draw *list; /* [n] */
+    uint32_t n;        /* 1 or more */
+    uint32_t n_drawn;  /* out */
+};
+
+/* As draws_run, on a device that does not find candidates, of sequences that want no logits and keep their rows: runs has as many
+ * rows as each sequence has tokens. Draws from the rows of a run while each drawn token is the one that its draw knows behind its
+ * own (tokens[n_tokens]): at least one, of which only the last may have no token. All rows are of one product. DEVICE_LOST. */
+MUST_CHECK enum status draws_check(struct draws *draws, const struct forward_sequence *sequences,
+                                   uint32_t n_sequences, uint32_t n_contexts,
+                                   struct draws_rows *runs);
+
 /* Writes the error sentence of a draw without a token. */
 void draw_say_fault(const struct draw *draw, struct error *error);
 

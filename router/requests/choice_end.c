@@ -68,6 +68,8 @@ void choice_end_make(const struct choice *choice, struct reply_end *end_out)
     end_out->usage.prompt_tokens = generation->n_tokens;
     end_out->usage.generated_tokens = choice->n_generated;
     end_out->usage.cached_tokens = end->cached_tokens;
+    end_out->usage.draft_tokens = end->draft_tokens;
+    end_out->usage.accepted_tokens = end->accepted_tokens;
     if (end->has_timing)
         set_worker_timing(end, &end_out->timing);
     else

@@ -27,6 +27,8 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
         end_out->prompt_tokens = message->usage->prompt_tokens;
         end_out->cached_tokens = message->usage->cached_tokens;
         end_out->generated_tokens = message->usage->generated_tokens;
+        end_out->draft_tokens = message->usage->draft_tokens;
+        end_out->accepted_tokens = message->usage->accepted_tokens;
     }
     const Kvferry__V1__Timing *timing = message->timing;
     if (!timing)

@@ -24,7 +24,7 @@ struct decode_end {
     bool is_complete; /* STOP because of the constraint: the last token is no stop token */
     bool has_timing;
     Kvferry__V1__FinishReason reason;
-    uint32_t prompt_tokens, cached_tokens, generated_tokens;
+    uint32_t prompt_tokens, cached_tokens, generated_tokens, draft_tokens, accepted_tokens;
     uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received, kv_tokens_recomputed;

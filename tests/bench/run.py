@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "speculate", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -388,10 +388,15 @@ def whole_model(size):
             option_rows(name, folder, weights, loaded_as, theirs)
 
 
-def smollm2():
-    """A published model of the 135 M shape: is it as fast as random weights are?"""
+def smollm2_folder():
     folder = BUILD.parent / "models" / "smollm2-135m-instruct"
     subprocess.run([sys.executable, HERE.parent / "real" / "smollm2.py", folder], check=True)
+    return folder
+
+
+def smollm2():
+    """A published model of the 135 M shape: is it as fast as random weights are?"""
+    folder = smollm2_folder()
     random = results["135m bf16"]["ours"]
     ours = own_cells(folder, "auto")
     results["smollm2 bf16"] = {"ours": ours}
@@ -523,6 +528,20 @@ def tiers():
         added_s = found[where][SHARES[-1]] - found["pool"][SHARES[-1]]
         row(f"{n_bytes / 2**20:.0f} MiB restored from {where}, beside a copy", f"{added_s * 1000:.0f} ms more than from the pool, a copy {copy_s * 1000:.0f} ms",
             ratio=copy_s / added_s if added_s > 0 else None)
+
+
+def speculate():
+    from speculate import measure
+
+    models = {"smollm2": smollm2_folder()}
+    if "--quick" not in sys.argv:
+        models["random 1.1b"] = model_folder("1.1b", "bf16")
+    for name, folder in models.items():
+        found = measure(BINARY, folder)
+        results[f"speculate {name}"] = {f"{kind} {n}": speeds for (kind, n), speeds in found.items()}
+        for (kind, n), (without, guessed) in found.items():
+            ratio_row(f"{name}, {kind}, {n} at once, with guessed tokens", f"{guessed:.1f} tokens/s, without {without:.1f}",
+                      guessed / without, 0.97)
 
 
 def windows():

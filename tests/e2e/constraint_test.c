@@ -281,10 +281,17 @@ static struct question *ask_well(struct caller *caller, uint32_t kind, uint64_t 
 
 static struct caller single, split;
 
-static void open_both(void)
+/* flags: of the generation worker of the split one; NULL: none. */
+static void open_with(const char *const *flags)
 {
     open_caller(&single, &(struct cluster_options){.n_generations = 1});
-    open_caller(&split, &(struct cluster_options){.n_contexts = 1, .n_generations = 1});
+    open_caller(&split, &(struct cluster_options){
+                            .n_contexts = 1, .n_generations = 1, .generation = flags});
+}
+
+static void open_both(void)
+{
+    open_with(NULL);
 }
 
 static void close_both(void)
@@ -351,11 +358,16 @@ Test(constraint, tokens_that_alone_can_come_take_no_step_of_their_own)
     close_caller(&single);
 }
 
+/* Company whose tokens are guessed is free: it has no constraint. */
 Test(constraint, choices_and_company_change_no_token)
 {
     enum { N = 10 };
+    static const char *const GUESSING[] = {"--speculate", "lookup", NULL};
     struct question *together[N], *several[2];
-    open_both();
+    open_with(GUESSING);
+    struct question *free_one = ask_for(&split, 40, N_TOKENS);
+    free_one->sampling.ignore_eos = true;
+    start(&split, free_one);
     for (uint32_t i = 0; i < N; i++) {
         together[i] = ask_for(&split, i, i % 5 == 4 ? 24 : N_TOKENS);
         constrain(together[i], i % N_KINDS);
@@ -385,6 +397,10 @@ Test(constraint, choices_and_company_change_no_token)
         }
         ask_end(several[i]);
     }
+    wait_for(free_one);
+    expect_ok(free_one);
+    ask_end(free_one);
+    cr_expect_gt(child_metric(&split.cluster.generations[0], "kvferry_draft_tokens_total", ""), 0);
     close_both();
 }
 

@@ -94,6 +94,7 @@ struct totals {
         recomputed, pauses, tokens_again, scored;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t texts, texts_found, texts_crossed;       /* of an encoder, whole */
+    uint64_t drafted, accepted;                       /* tokens that were guessed, and kept */
     uint64_t latents_crossed;                         /* prompts of the model that caches latents */
     uint64_t texts_narrow, texts_of_bart;             /* crossed with 8 bits; of those of BART */
     uint64_t forced_last;                             /* replies that ended with such a token */

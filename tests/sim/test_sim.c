@@ -75,8 +75,9 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->texts, (unsigned long long)totals->texts_crossed,
            (unsigned long long)totals->texts_narrow, (unsigned long long)totals->texts_of_bart,
            (unsigned long long)totals->texts_found, (unsigned long long)totals->forced_last);
-    printf("prompts of latents crossed %llu, prompts scored %llu\n",
-           (unsigned long long)totals->latents_crossed, (unsigned long long)totals->scored);
+    printf("prompts of latents crossed %llu, prompts scored %llu; tokens guessed %llu, kept %llu\n",
+           (unsigned long long)totals->latents_crossed, (unsigned long long)totals->scored,
+           (unsigned long long)totals->drafted, (unsigned long long)totals->accepted);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
            "pieces %llu\n",
@@ -126,6 +127,7 @@ static const struct event EVENTS[] = {
     EVENT(commits_refused, 1),
     EVENT(scored, 300),
     EVENT(latents_crossed, 280),
+    EVENT(accepted, 250),
     EVENT(texts_crossed, 250),
     EVENT(texts_narrow, 120),
     EVENT(texts_of_bart, 120),

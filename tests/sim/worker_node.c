@@ -212,6 +212,13 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     must(worker, ctx_engine_create(&options, &ops, &error, &worker->ctx), &error);
 }
 
+/* Every second seed whose model can. */
+static bool drafts(const struct plan *plan)
+{
+    return plan->seed / 4 % 2 == 0 && plan->model != ORACLE_RECURRENT &&
+           plan->model != ORACLE_SINKS_MODEL && !oracle_has_encoder(plan->model);
+}
+
 static struct gen_engine_options gen_options(struct worker_node *worker,
                                              const struct geometry *geometry)
 {
@@ -242,6 +249,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .queue_max = queue_max(worker),
         .capacity_policy = plan->policy,
         .headroom_blocks = plan->headroom_blocks,
+        .drafts = drafts(plan),
         .priority_aging_ms = plan->priority_aging_ms,
         .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
         .prefills_max = plan->prefills_max,
@@ -357,6 +365,8 @@ static void collect(struct worker_node *worker)
     totals->fell_back += gen.handovers_fell_back;
     totals->recomputed += gen.kv_tokens_recomputed;
     totals->pauses += gen.pauses;
+    totals->drafted += gen.draft_tokens;
+    totals->accepted += gen.draft_tokens_accepted;
     totals->tokens_again += gen.tokens_again;
     totals->prefix_cached += gen.prompt_tokens_cached;
     totals->kv_bytes += kv_receiver_bytes_received(worker->receiver);
