@@ -67,6 +67,8 @@ class Liar(Proxy):
         self.asked[name] += 1
         self.salts[request.transfer_id] = request.cache_salt
         request.callee_incarnation = self.takes_for_itself or request.callee_incarnation
+        if request.cache_salt == self.salt or self.held and request.cache_salt == self.held.salt:
+            request.takes_end = bool(self.told and self.told.lie.takes_end)  # else each event comes by itself
         if request.cache_salt.startswith(FORGET):
             if self.forgotten_at:
                 yield next(ask(request))

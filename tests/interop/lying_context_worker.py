@@ -71,6 +71,7 @@ class Liar(Proxy):
 
     def events(self, name, request, ask):
         holds_open = self.lies.refuses_commit
+        request.takes_end = False  # each event by itself, so that it can be lied about
         self.commit_is_answered.clear()
         for response in ask(request):
             if self.lies.take("breaks_stream"):

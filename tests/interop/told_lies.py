@@ -36,6 +36,7 @@ class MethodLie:
     name: str
     tell: typing.Callable  # (request, ask) -> a response, or events
     is_refused: bool = False  # the real context worker must not give what it asks for
+    takes_end: bool = False  # told of a hand-over whose last events are one message
 
     def __str__(self):
         return f"{self.method} {self.name}"
@@ -86,16 +87,22 @@ class Told:
 
 
 def first_token(data):
-    """As a list of one, if the bytes are such an event."""
+    """As a list of one, if the bytes are such an event, or have one."""
     try:
         event = Response.FromString(data)
     except Exception:  # of whichever kind: no message
         return []
-    return [event.first_token.token_id] if event.WhichOneof("event") == "first_token" else []
+    if event.HasField("end") and event.end.HasField("first_token"):
+        return [event.end.first_token.token_id]
+    return [event.first_token.token_id] if event.HasField("first_token") else []
 
 
 def kind_of(event):
     return event.WhichOneof("event")
+
+
+def is_last(event):
+    return kind_of(event) in ("sealed", "end")
 
 
 # ---- answers ----
@@ -151,7 +158,7 @@ def of_events():
     for kind in KINDS:
         nth = 1 if kind == "ready" else 0  # one of the several, with others before and after it
         for lie in field_lies.of_message(Response.DESCRIPTOR, kind):
-            yield MethodLie("Prefill", f"{kind}: {lie}", _event_field(kind, nth, lie))
+            yield MethodLie("Prefill", f"{kind}: {lie}", _event_field(kind, nth, lie), takes_end=kind == "end")
 
 
 # ---- order ----
@@ -163,7 +170,7 @@ def _whole(change, goes_on=True):
         events = []
         for event in stream:
             events.append(event)
-            if kind_of(event) == "sealed":
+            if is_last(event):
                 break
         yield from change(events)
         if goes_on:
@@ -222,7 +229,8 @@ def _of_order_of(kind):
 
 
 def of_order():
-    changes = {name: change for kind in KINDS for name, change in _of_order_of(kind)}
+    changes = {name: change for kind in KINDS if kind != "end" for name, change in _of_order_of(kind)}
+    of_end = dict(_of_order_of("end"))
     changes |= {
         "reversed": lambda events: events[::-1],
         "all twice": lambda events: events + events,
@@ -233,7 +241,9 @@ def of_order():
     }
     for name, change in changes.items():
         yield MethodLie("Prefill", f"order: {name}", _whole(change))
-    for name in [f"{kind} missing" for kind in KINDS] + ["reversed", "nothing"]:
+    for name, change in of_end.items():
+        yield MethodLie("Prefill", f"order: {name}", _whole(change), takes_end=True)
+    for name in [name for name in changes if name.endswith(" missing")] + ["reversed", "nothing"]:
         yield MethodLie("Prefill", f"order: {name}, then the end", _whole(changes[name], goes_on=False))
     for n in range(1, 7):
         yield MethodLie("Prefill", f"order: {n} events, then the end",
