@@ -234,7 +234,7 @@ static void start_server_on_terminal(struct terminal *on, char grpc_out[32])
 {
     terminal_start(on, (const char *const[]){"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--threads",
                                              "1", "--kv-transport", "unix", "--log-level", "warn",
-                                             NULL});
+                                             "--drain-limit-ms", "5m", NULL});
     terminal_wait(on, "ready in ");
     const char *at = strstr(on->text, " at 127.0.0.1:");
     cr_assert(at && sscanf(at, " at %31s", grpc_out) == 1, "%s", on->text);
