@@ -98,8 +98,6 @@ uint32_t draft_luck_length(struct draft_luck *luck, const struct draft_pace *pac
     }
     if (n == 0 && luck->n_passes >= luck->next_pass) /* it may have changed */
         n = 1;
-    if (n > 0)
-        luck->next_pass = luck->n_passes + PASSES_UNLUCKY;
     return n;
 }
 
@@ -109,6 +107,7 @@ void draft_luck_note(struct draft_luck *luck, uint32_t n_guessed, uint32_t n_rig
     if (!luck->has_share)
         luck->share = SHARE_FIRST;
     luck->has_share = true;
+    luck->next_pass = luck->n_passes + PASSES_UNLUCKY;
     for (uint32_t i = 0; i < n_right; i++)
         follow(&luck->share, 1);
     if (n_right < n_guessed) /* what is behind a wrong one says nothing */

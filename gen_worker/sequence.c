@@ -205,7 +205,8 @@ static bool may_run_ahead(const struct sequence *sequence, const struct gen_home
 {
     const struct engine_request *request = &sequence->job->request;
     return request->constraint && home->runs_ahead && request->sampling.n_logprobs == 0 &&
-           request->rules->n_allowed == 0 && request->rules->n_bad == 0;
+           request->rules->n_allowed == 0 && request->rules->n_bad == 0 &&
+           request->sampling.no_repeat_ngram_size == 0;
 }
 
 /* Tokens that alone can come need no draw, and no pass of their own: they are computed with the next one. */

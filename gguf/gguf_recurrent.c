@@ -1,6 +1,7 @@
 #include "gguf/gguf_recurrent.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -180,7 +181,7 @@ static enum status check_rates(const struct layers *layers)
                              "tensor %s has another type than F32", name);
         for (uint64_t i = 0; i < tensor->bytes / sizeof rate; i++) {
             memcpy(&rate, tensor->data + i * sizeof rate, sizeof rate);
-            if (!(rate < 0))
+            if (!(rate < 0) || !isfinite(rate))
                 return error_set(layers->error, STATUS_CORRUPT,
                                  "tensor %s has %g at %" PRIu64
                                  ", expected a value below 0: -exp(A_log)",

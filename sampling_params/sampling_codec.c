@@ -235,48 +235,56 @@ static void encode_rules(const struct token_rules *rules,
     message_out->bad_lengths = ids_of(rules->bad_lengths);
 }
 
-/* The newest of the fields that not every version reads; NULL: it has none. */
-static const char *newest_field(const Kvferry__V1__SamplingParams *message)
+/* Of the fields that not every version reads, by version: the first that it has; NULL: none. */
+static const char *newer_field(const Kvferry__V1__SamplingParams *message)
 {
     if (message->prompt_logprobs_presence_case ==
         KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS)
         return "prompt_logprobs";
+    return message->constraint ? "constraint" : NULL;
+}
+
+static const char *newest_field(const Kvferry__V1__SamplingParams *message)
+{
 #define X(field, FIELD)                                                                            \
     if (message->field##_presence_case ==                                                          \
         KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)                                  \
         return #field;
     NEWER_FIELDS(X)
 #undef X
-    return message->constraint ? "constraint" : NULL;
+    return NULL;
 }
 
 void sampling_message_make(const struct sampling_params *params,
                            struct sampling_message *message_out)
 {
+    Kvferry__Internal__V1__RuledSampling *ruled = &message_out->ruled;
     sampling_encode(params, &message_out->params);
-    kvferry__internal__v1__ruled_sampling__init(&message_out->ruled);
-    message_out->ruled.sampling = &message_out->params;
+    kvferry__internal__v1__ruled_sampling__init(ruled);
     if (params->rules)
-        encode_rules(params->rules, &message_out->ruled);
+        encode_rules(params->rules, ruled);
     if (params->rules && params->rules->constraint.kind != REPLY_FREE) {
         encode_constraint(&params->rules->constraint, message_out);
         message_out->params.constraint = &message_out->constraint;
     }
-    const bool is_newer = newest_field(&message_out->params) != NULL;
-    const bool is_ruled = sampling_has_rules(params) || is_newer;
-    if (is_newer) {
-        message_out->ruled.newer_sampling = &message_out->params;
-        message_out->ruled.sampling = NULL;
-    }
+    const bool is_newest = newest_field(&message_out->params) != NULL;
+    const bool is_newer = newer_field(&message_out->params) != NULL;
+    const bool is_ruled = sampling_has_rules(params) || is_newer || is_newest;
+    if (is_newest)
+        ruled->newest_sampling = &message_out->params;
+    else if (is_newer)
+        ruled->newer_sampling = &message_out->params;
+    else
+        ruled->sampling = &message_out->params;
     message_out->sampling = is_ruled ? NULL : &message_out->params;
-    message_out->ruled_sampling = is_ruled ? &message_out->ruled : NULL;
+    message_out->ruled_sampling = is_ruled ? ruled : NULL;
 }
 
-static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message)
+static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message,
+                                   const Kvferry__V1__SamplingParams *params)
 {
-    const Kvferry__V1__SamplingParams *newer = message->newer_sampling;
     struct reply_constraint constraint;
-    reply_constraint_decode(newer ? newer->constraint : NULL, &constraint);
+    reply_constraint_decode(params ? params->constraint : NULL, &constraint);
     return (struct token_rules){.constraint = constraint,
                                 .n_biases = bounded(message->n_biases),
                                 .bias_ids = message->bias_token_ids,
@@ -289,16 +297,45 @@ static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *m
                                 .bad_ids = message->bad_token_ids};
 }
 
-/* Of the fields that are for parameters without such. */
-static enum status refuse_newer(const Kvferry__V1__SamplingParams *sampling, struct error *error)
+/* field is one that goes elsewhere; NULL: there is none. */
+static enum status refuse_misplaced(const char *field, const char *place, struct error *error)
 {
-    const char *field = sampling ? newest_field(sampling) : NULL;
     if (!field)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "sampling.%s is there; between processes it belongs into "
-                     "ruled_sampling.newer_sampling",
-                     field);
+                     "sampling.%s is there; between processes it belongs into ruled_sampling.%s",
+                     field, place);
+}
+
+/* Where older versions read no newer fields. */
+static enum status check_plain(const Kvferry__V1__SamplingParams *sampling, struct error *error)
+{
+    if (!sampling)
+        return STATUS_OK;
+    TRY(refuse_misplaced(newest_field(sampling), "newest_sampling", error));
+    return refuse_misplaced(newer_field(sampling), "newer_sampling", error);
+}
+
+/* Sets the one of the three that is there, if it has what it is for; NULL: none is. */
+static enum status find_sampling(const Kvferry__Internal__V1__RuledSampling *ruled,
+                                 const Kvferry__V1__SamplingParams **sampling_out,
+                                 struct error *error)
+{
+    const Kvferry__V1__SamplingParams *newer = ruled->newer_sampling;
+    const Kvferry__V1__SamplingParams *newest = ruled->newest_sampling;
+    *sampling_out = newest ? newest : newer ? newer : ruled->sampling;
+    TRY(check_plain(ruled->sampling, error));
+    if (newer)
+        TRY(refuse_misplaced(newest_field(newer), "newest_sampling", error));
+    if (newer && (ruled->sampling || newest || !newer_field(newer)))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.newer_sampling takes the place of sampling, and has a "
+                         "constraint or prompt_logprobs");
+    if (newest && (ruled->sampling || !newest_field(newest)))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.newest_sampling takes the place of sampling, and has "
+                         "typical_p, epsilon_cutoff, eta_cutoff or no_repeat_ngram_size");
+    return STATUS_OK;
 }
 
 enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
@@ -306,10 +343,12 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                                     uint32_t vocabulary, struct sampling_params *params_out,
                                     struct token_rules *rules_out, struct error *error)
 {
-    TRY(refuse_newer(sampling, error));
+    struct sampling_params params;
+    const Kvferry__V1__SamplingParams *inner;
+    TRY(check_plain(sampling, error));
     if (!ruled)
         return sampling_decode(sampling, vocabulary, params_out, error);
-    TRY(refuse_newer(ruled->sampling, error));
+    TRY(find_sampling(ruled, &inner, error));
     if (sampling)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sampling and ruled_sampling are both there; one of them is wanted");
@@ -317,15 +356,8 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "ruled_sampling.biases are %zu, and bias_token_ids %zu", ruled->n_biases,
                          ruled->n_bias_token_ids);
-    struct sampling_params params;
-    const Kvferry__V1__SamplingParams *newer = ruled->newer_sampling;
-    if (newer && (ruled->sampling || !newest_field(newer)))
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "ruled_sampling.newer_sampling takes the place of sampling, and has a "
-                         "constraint, prompt_logprobs, typical_p, epsilon_cutoff, eta_cutoff or "
-                         "no_repeat_ngram_size");
-    TRY(sampling_decode(newer ? newer : ruled->sampling, vocabulary, &params, error));
-    *rules_out = rules_of(ruled);
+    TRY(sampling_decode(inner, vocabulary, &params, error));
+    *rules_out = rules_of(ruled, inner);
     params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
     TRY(sampling_check(&params, vocabulary, error));
     *params_out = params;

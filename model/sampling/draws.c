@@ -234,14 +234,17 @@ enum status draws_check(struct draws *draws, const struct forward_sequence *sequ
         runs[i].n_drawn = 0;
         n_rows += runs[i].n;
     }
-    for (uint32_t i = 0; i < n_sequences; i++)
+    for (uint32_t i = 0, first = 0, end = 0; i < n_sequences; i++)
         for (uint32_t at = 0; at < runs[i].n; at++, row++) {
-            const uint32_t place = row % draws->rows_max, left = n_rows - row;
-            if (place == 0)
-                TRY(forward_rows(draws->forward, row,
-                                 left < draws->rows_max ? left : draws->rows_max, draws->rows));
             if (is_over(&runs[i]))
                 continue;
+            if (row >= end) {
+                const uint32_t left = n_rows - row;
+                first = row;
+                end = row + (left < draws->rows_max ? left : draws->rows_max);
+                TRY(forward_rows(draws->forward, first, end - first, draws->rows));
+            }
+            const uint32_t place = row - first;
             runs[i].list[at].status = STATUS_OK;
             draw_from_row(draws, &runs[i].list[at],
                           draws->rows + (size_t)place * draws->vocabulary);

@@ -49,7 +49,8 @@ struct draws_rows {
 
 /* As draws_run, on a device that does not find candidates, of sequences that want no logits and keep their rows: runs has as many
  * rows as each sequence has tokens. Draws from the rows of a run while each drawn token is the one that its draw knows behind its
- * own (tokens[n_tokens]): at least one, of which only the last may have no token. All rows are of one product. DEVICE_LOST. */
+ * own (tokens[n_tokens]): at least one, of which only the last may have no token. A product has as many rows as a step may
+ * have sequences. DEVICE_LOST. */
 MUST_CHECK enum status draws_check(struct draws *draws, const struct forward_sequence *sequences,
                                    uint32_t n_sequences, uint32_t n_contexts,
                                    struct draws_rows *runs);

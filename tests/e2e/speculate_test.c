@@ -19,11 +19,20 @@ TestSuite(speculate, .init = command_folder_make, .fini = command_folder_remove)
 
 static const uint32_t LENGTHS[N_REQUESTS] = {9, 40, 64, 127, 300, 700};
 
+static bool is_short; /* of blocks, so that replies pause */
+
 /* is_lucky: some guesses are right. more: flags of all workers. Half of the requests are drawn, half are the likeliest tokens. */
 static void expect_no_change(const char *model, bool is_lucky, const char *const *more)
 {
-    static const char *const LOOKUP[] = {"--speculate", "lookup", "--local-prefill-max-tokens", "0",
-                                         NULL};
+    const char *const LOOKUP[] = {"--speculate",
+                                  "lookup",
+                                  "--local-prefill-max-tokens",
+                                  "0",
+                                  is_short ? "--capacity-policy" : NULL,
+                                  "max-utilization",
+                                  "--capacity-headroom-blocks",
+                                  "0",
+                                  NULL};
     struct work work;
     struct cluster cluster;
     work_create_of(&work,
@@ -41,6 +50,7 @@ static void expect_no_change(const char *model, bool is_lucky, const char *const
     const double accepted = child_metric(generation, "kvferry_draft_tokens_accepted_total", "");
     printf("%s %s: %.0f guessed, %.0f right\n", model, more[1] ? more[1] : "", drafted, accepted);
     cr_expect_gt(drafted, accepted);
+    cr_expect(!is_short || child_metric(generation, "kvferry_decode_pauses_total", "") > 0);
     cr_expect(accepted > 0 || !is_lucky);
     cluster_stop(&cluster);
     work_destroy(&work);
@@ -73,6 +83,7 @@ Test(speculate, windows_latents_and_small_sets_change_none)
 
 Test(speculate, pauses_change_none)
 {
+    is_short = true;
     expect_no_change(KVFERRY_DEMO_MODEL, true,
                      (const char *const[]){"--kv-blocks", "90", "--kv-scrub", NULL});
 }

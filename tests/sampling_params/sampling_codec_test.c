@@ -147,6 +147,12 @@ Test(sampling_message, filters_survive_the_wire_out_of_reach_of_an_older_worker)
         cr_assert_eq(again.epsilon_cutoff, params.epsilon_cutoff);
         cr_assert_eq(again.eta_cutoff, params.eta_cutoff);
         cr_assert_eq(again.no_repeat_ngram_size, params.no_repeat_ngram_size);
+        params.scores_prompt = true; /* which an older worker reads */
+        struct sampling_message both;
+        sampling_message_make(&params, &both);
+        cr_assert(both.ruled_sampling && !both.ruled.sampling && !both.ruled.newer_sampling &&
+                  both.ruled.newest_sampling);
+        params.scores_prompt = false;
         snprintf(path, sizeof path, "sampling.%s", FIELDS[i]);
         cr_assert_str_eq(sampling_first_rule(&params), path);
 

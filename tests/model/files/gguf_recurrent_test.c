@@ -322,7 +322,8 @@ Test(gguf_recurrent, rates_that_are_not_below_zero_are_refused)
         const char *sentence;
     } RATES[] = {{0, "tensor blk.2.ssm_a has 0 at 1, expected a value below 0: -exp(A_log)"},
                  {2, "tensor blk.2.ssm_a has 2 at 1"},
-                 {NAN, "tensor blk.2.ssm_a has nan at 1"}};
+                 {NAN, "tensor blk.2.ssm_a has nan at 1"},
+                 {-INFINITY, "tensor blk.2.ssm_a has -inf at 1"}};
     char folder[256], path[300];
     float rates[4];
     struct gguf_file file;
