@@ -358,32 +358,6 @@ Test(constraint, tokens_that_alone_can_come_take_no_step_of_their_own)
     close_caller(&single);
 }
 
-/* Whether a token is drawn, or comes because it alone can. */
-Test(constraint, what_may_not_be_repeated_is_not_because_it_alone_can_come)
-{
-    open_caller(&single, &(struct cluster_options){.n_generations = 1});
-    for (uint32_t n_logprobs = 0; n_logprobs < 2; n_logprobs++) {
-        struct question *question = ask_for(&single, n_logprobs, N_TOKENS);
-        Kvferry__V1__SamplingParams *sampling = &question->sampling;
-        sampling->constraint = &question->constraint;
-        question->constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_REGEX;
-        question->constraint.regex = (char *)"(one two ){6}";
-        sampling->no_repeat_ngram_size_presence_case =
-            KVFERRY__V1__SAMPLING_PARAMS__NO_REPEAT_NGRAM_SIZE_PRESENCE_NO_REPEAT_NGRAM_SIZE;
-        sampling->no_repeat_ngram_size = 2;
-        sampling->logprobs = n_logprobs;
-        start(&single, question);
-        wait_for(question);
-        cr_expect_eq(question->error.status, STATUS_CONSTRAINT_UNMET, "%s",
-                     status_name(question->error.status));
-        cr_expect(strstr(question->error.message, "no_repeat_ngram_size"), "%s",
-                  question->error.message);
-        cr_expect_lt(question->replies[0].n_ids, 12);
-        ask_end(question);
-    }
-    close_caller(&single);
-}
-
 /* Company whose tokens are guessed is free: it has no constraint. */
 Test(constraint, choices_and_company_change_no_token)
 {

@@ -617,6 +617,10 @@ class Errors(unittest.TestCase):
         error = self.refused(openai.BadRequestError,
                              lambda: chat(extra_body={"guided_choice": ["aaa"], "allowed_token_ids": [5]}), code="constraint_unmet")
         self.assertIn("leaves no token to draw", error.message)
+        for more in ({}, {"logprobs": True, "top_logprobs": 1}):  # drawn, or without a draw because it alone can come
+            error = self.refused(openai.BadRequestError, lambda m=more: chat(
+                max_tokens=60, extra_body={"guided_regex": "(one two ){6}", "no_repeat_ngram_size": 2}, **m), code="constraint_unmet")
+            self.assertIn("no_repeat_ngram_size", error.message)
 
     def test_bodies_that_are_no_request(self):
         for content in (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"prompt": "\\ud800"}', b'{"a":' * 5000, b'{"seed": 1e999}'):
