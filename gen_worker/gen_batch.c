@@ -107,17 +107,31 @@ static void name_fault(const struct gen_batch *batch, struct draw *draw)
         draw->mask_fault = draw_masks_fault(batch->masks, draw->mask);
 }
 
+/* Behind the first n_kv tokens. */
+static struct draw draw_behind(const struct sequence *sequence, uint32_t n_kv,
+                               struct token_logprobs *logprobs)
+{
+    const struct engine_request *request = &sequence->job->request;
+    return (struct draw){.params = &request->sampling,
+                         .tokens = sequence->tokens + request->reply_at,
+                         .n_prompt = request->n_tokens - request->reply_at,
+                         .n_tokens = n_kv - request->reply_at,
+                         .logprobs = logprobs};
+}
+
+static void take_draw(struct computed *computed, const struct draw *drawn)
+{
+    computed->token_id = drawn->token_id;
+    computed->fault = drawn->status == STATUS_OK ? NULL : drawn;
+}
+
 /* A token that is drawn again must not see the tokens behind it, as in the first draw. */
 static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_kv,
                  struct token_logprobs *logprobs)
 {
     struct engine_request *request = &sequence->job->request;
     struct draw *draw = &batch->wanted[batch->n_wanted++];
-    *draw = (struct draw){.params = &request->sampling,
-                          .tokens = sequence->tokens + request->reply_at,
-                          .n_prompt = request->n_tokens - request->reply_at,
-                          .n_tokens = n_kv - request->reply_at,
-                          .logprobs = logprobs};
+    *draw = draw_behind(sequence, n_kv, logprobs);
     uint32_t forced;
     if (!request->constraint && forced_token_find(batch->encoder, n_kv - request->n_tokens,
                                                   request->sampling.max_tokens, &forced))
@@ -291,17 +305,14 @@ static void add_guessed(struct gen_batch *batch, const struct gen_home *home,
 static void list_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
 {
     const struct sequence *sequence = batch->results[i].sequence;
-    const struct engine_request *request = &sequence->job->request;
+    struct constraint *constraint = sequence->job->request.constraint;
     batch->runs[i] = (struct draws_rows){.list = batch->draft_list + first,
                                          .n = batch->results[i].n_drafted + 1};
     for (uint32_t at = 0; at < batch->runs[i].n; at++)
-        batch->runs[i].list[at] = (struct draw){.params = &request->sampling,
-                                                .tokens = sequence->tokens,
-                                                .n_prompt = request->n_tokens,
-                                                .n_tokens = sequence->n_tokens + at,
-                                                .logprobs = &batch->checked[first + at].logprobs};
-    if (request->constraint) /* its run is one token */
-        batch->runs[i].list->mask = draw_masks_add(batch->masks, request->constraint, NULL, 0);
+        batch->runs[i].list[at] = draw_behind(sequence, sequence->n_tokens + at,
+                                              &batch->checked[first + at].logprobs);
+    if (constraint) /* its run is one token */
+        batch->runs[i].list->mask = draw_masks_add(batch->masks, constraint, NULL, 0);
 }
 
 static void take_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
@@ -311,8 +322,7 @@ static void take_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
     for (uint32_t at = 0; at < run->n_drawn; at++) {
         checked[at].n_tokens = 1;
         checked[at].has_token = true;
-        checked[at].token_id = run->list[at].token_id;
-        checked[at].fault = run->list[at].status == STATUS_OK ? NULL : &run->list[at];
+        take_draw(&checked[at], &run->list[at]);
     }
     batch->results[i].checked = checked;
     batch->results[i].n_checked = run->n_drawn;
@@ -369,9 +379,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
         if (!computed->has_token)
             continue;
         assert(drawn->logprobs == &computed->logprobs);
-        computed->token_id = drawn->token_id;
-        computed->fault = drawn->status == STATUS_OK ? NULL : drawn;
-        drawn++;
+        take_draw(computed, drawn++);
     }
     return STATUS_OK;
 }

@@ -376,14 +376,11 @@ const char *sampling_first_rule(const struct sampling_params *params)
         return "sampling.prompt_logprobs";
     if (rules && rules->constraint.kind != REPLY_FREE)
         return "sampling.constraint";
-    if (params->typical_p != SAMPLING_GREEDY.typical_p)
-        return "sampling.typical_p";
-    if (params->epsilon_cutoff != SAMPLING_GREEDY.epsilon_cutoff)
-        return "sampling.epsilon_cutoff";
-    if (params->eta_cutoff != SAMPLING_GREEDY.eta_cutoff)
-        return "sampling.eta_cutoff";
-    if (params->no_repeat_ngram_size > 0)
-        return "sampling.no_repeat_ngram_size";
+#define X(field, FIELD)                                                                            \
+    if (params->field != SAMPLING_GREEDY.field)                                                    \
+        return "sampling." #field;
+    NEWER_FIELDS(X)
+#undef X
     if (params->min_tokens > 0)
         return "sampling.min_tokens";
     if (!rules)

@@ -24,29 +24,28 @@
         (sampling)->field = (value);                                                               \
     } while (0)
 
+/* With the least and the most that is taken. */
+#define REALS(X)                                                                                   \
+    X(temperature, TEMPERATURE, 0, 2)                                                              \
+    X(top_p, TOP_P, 0, 1)                                                                          \
+    X(min_p, MIN_P, 0, 1)                                                                          \
+    X(typical_p, TYPICAL_P, 0, 1)                                                                  \
+    X(epsilon_cutoff, EPSILON_CUTOFF, 0, 1)                                                        \
+    X(eta_cutoff, ETA_CUTOFF, 0, 1)                                                                \
+    X(presence_penalty, PRESENCE_PENALTY, -2, 2)                                                   \
+    X(frequency_penalty, FREQUENCY_PENALTY, -2, 2)                                                 \
+    X(repetition_penalty, REPETITION_PENALTY, 0, 100)
+
 static void read_reals(struct openai_request *request, const struct json_fields *fields)
 {
     Kvferry__V1__SamplingParams *sampling = &request->sampling;
     double value;
     bool is_there;
-    if (json_field_number(fields, "temperature", 0, 2, &is_there, &value) && is_there)
-        SET(sampling, temperature, TEMPERATURE, (float)value);
-    if (json_field_number(fields, "top_p", 0, 1, &is_there, &value) && is_there)
-        SET(sampling, top_p, TOP_P, (float)value);
-    if (json_field_number(fields, "min_p", 0, 1, &is_there, &value) && is_there)
-        SET(sampling, min_p, MIN_P, (float)value);
-    if (json_field_number(fields, "typical_p", 0, 1, &is_there, &value) && is_there)
-        SET(sampling, typical_p, TYPICAL_P, (float)value);
-    if (json_field_number(fields, "epsilon_cutoff", 0, 1, &is_there, &value) && is_there)
-        SET(sampling, epsilon_cutoff, EPSILON_CUTOFF, (float)value);
-    if (json_field_number(fields, "eta_cutoff", 0, 1, &is_there, &value) && is_there)
-        SET(sampling, eta_cutoff, ETA_CUTOFF, (float)value);
-    if (json_field_number(fields, "presence_penalty", -2, 2, &is_there, &value) && is_there)
-        SET(sampling, presence_penalty, PRESENCE_PENALTY, (float)value);
-    if (json_field_number(fields, "frequency_penalty", -2, 2, &is_there, &value) && is_there)
-        SET(sampling, frequency_penalty, FREQUENCY_PENALTY, (float)value);
-    if (json_field_number(fields, "repetition_penalty", 0, 100, &is_there, &value) && is_there)
-        SET(sampling, repetition_penalty, REPETITION_PENALTY, (float)value);
+#define X(field, FIELD, low, high)                                                                 \
+    if (json_field_number(fields, #field, low, high, &is_there, &value) && is_there)               \
+        SET(sampling, field, FIELD, (float)value);
+    REALS(X)
+#undef X
 }
 
 static void read_counts(struct openai_request *request, const struct json_fields *fields)

@@ -1,9 +1,9 @@
 /* gguf_recurrent: the keys of a file whose layers have recurrent state become the words that a folder has, all of them. */
 #include "gguf/gguf_config.h"
+#include "tests/gguf/support/expected_config.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
-#include <stdlib.h>
 
 #define FILE_NAME KVFERRY_SOURCE_DIR "/tests/golden/gguf/qwen35_tokens.gguf"
 
@@ -30,13 +30,7 @@ Test(gguf_recurrent, keys_are_the_words_of_a_folder)
     cr_expect(json_object_get(config, "vocab_size"));
     json_object_del(config, "vocab_size");
     json_object_del(config, "eos_token_id");
-    json_error_t at;
-    json_t *expected = json_loads(EXPECTED, 0, &at);
-    cr_assert(expected, "%s", at.text);
-    char *got = json_dumps(config, JSON_SORT_KEYS | JSON_INDENT(1));
-    cr_expect(json_equal(config, expected), "%s", got);
-    free(got);
-    json_decref(expected);
+    expect_config(config, EXPECTED);
     json_decref(config);
     gguf_close(&file);
 }
