@@ -27,6 +27,45 @@ static uint32_t bounded(size_t n)
     X(eta_cutoff, ETA_CUTOFF)                                                                      \
     X(no_repeat_ngram_size, NO_REPEAT_NGRAM_SIZE)
 
+static const enum early_stopping EARLY_STOPPINGS[] = {
+    [KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_UNSPECIFIED] = EARLY_STOPPING_FALSE,
+    [KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_FALSE] = EARLY_STOPPING_FALSE,
+    [KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_TRUE] = EARLY_STOPPING_TRUE,
+    [KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_NEVER] = EARLY_STOPPING_NEVER,
+};
+
+static void decode_beams(const Kvferry__V1__SamplingParams *message, struct beam_params *beams_out)
+{
+    const size_t early = (size_t)message->early_stopping;
+    *beams_out = (struct beam_params){
+        .n_beams = message->beam_width,
+        .n_best = message->n > 0 ? message->n : 1,
+        .length_penalty =
+            message->length_penalty_presence_case ==
+                    KVFERRY__V1__SAMPLING_PARAMS__LENGTH_PENALTY_PRESENCE_LENGTH_PENALTY
+                ? message->length_penalty
+                : 1,
+        .early_stopping = early < sizeof EARLY_STOPPINGS / sizeof *EARLY_STOPPINGS
+                              ? EARLY_STOPPINGS[early]
+                              : EARLY_STOPPING_UNKNOWN};
+}
+
+static void encode_beams(const struct beam_params *beams, Kvferry__V1__SamplingParams *message_out)
+{
+    if (!beam_params_search(beams))
+        return;
+    message_out->beam_width = beams->n_beams;
+    message_out->n = beams->n_best;
+    message_out->length_penalty_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__LENGTH_PENALTY_PRESENCE_LENGTH_PENALTY;
+    message_out->length_penalty = beams->length_penalty;
+    message_out->early_stopping = beams->early_stopping == EARLY_STOPPING_NEVER
+                                      ? KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_NEVER
+                                  : beams->early_stopping == EARLY_STOPPING_TRUE
+                                      ? KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_TRUE
+                                      : KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_FALSE;
+}
+
 void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
                            struct sampling_params *params_inout)
 {
@@ -46,6 +85,7 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW)
         params_inout->reply_window = message->reply_window;
     params_inout->n_logprobs = message->logprobs;
+    decode_beams(message, &params_inout->beams);
     params_inout->ignore_eos = message->ignore_eos;
     size_t n = message->n_stop_token_ids;
     params_inout->n_stop_token_ids = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -121,6 +161,7 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
         message_out->reply_window = params->reply_window;
     }
     message_out->logprobs = params->n_logprobs;
+    encode_beams(&params->beams, message_out);
     message_out->ignore_eos = params->ignore_eos;
     message_out->stop_token_ids = ids_of(params->stop_token_ids);
     message_out->n_stop_token_ids = params->n_stop_token_ids;
@@ -269,8 +310,11 @@ void sampling_message_make(const struct sampling_params *params,
     }
     const bool is_newest = newest_field(&message_out->params) != NULL;
     const bool is_newer = newer_field(&message_out->params) != NULL;
-    const bool is_ruled = sampling_has_rules(params) || is_newer || is_newest;
-    if (is_newest)
+    const bool is_search = beam_params_search(&params->beams);
+    const bool is_ruled = sampling_has_rules(params) || is_newer || is_newest || is_search;
+    if (is_search)
+        ruled->beam_sampling = &message_out->params;
+    else if (is_newest)
         ruled->newest_sampling = &message_out->params;
     else if (is_newer)
         ruled->newer_sampling = &message_out->params;
@@ -307,26 +351,41 @@ static enum status refuse_misplaced(const char *field, const char *place, struct
                      field, place);
 }
 
+static const char *beam_field(const Kvferry__V1__SamplingParams *message)
+{
+    return message->beam_width > 1 ? "beam_width" : NULL;
+}
+
 /* Where older versions read no newer fields. */
 static enum status check_plain(const Kvferry__V1__SamplingParams *sampling, struct error *error)
 {
     if (!sampling)
         return STATUS_OK;
+    TRY(refuse_misplaced(beam_field(sampling), "beam_sampling", error));
     TRY(refuse_misplaced(newest_field(sampling), "newest_sampling", error));
     return refuse_misplaced(newer_field(sampling), "newer_sampling", error);
 }
 
-/* Sets the one of the three that is there, if it has what it is for; NULL: none is. */
+/* Sets the one of the four that is there, if it has what it is for; NULL: none is. */
 static enum status find_sampling(const Kvferry__Internal__V1__RuledSampling *ruled,
                                  const Kvferry__V1__SamplingParams **sampling_out,
                                  struct error *error)
 {
     const Kvferry__V1__SamplingParams *newer = ruled->newer_sampling;
     const Kvferry__V1__SamplingParams *newest = ruled->newest_sampling;
-    *sampling_out = newest ? newest : newer ? newer : ruled->sampling;
+    const Kvferry__V1__SamplingParams *search = ruled->beam_sampling;
+    *sampling_out = search ? search : newest ? newest : newer ? newer : ruled->sampling;
     TRY(check_plain(ruled->sampling, error));
+    if (newest)
+        TRY(refuse_misplaced(beam_field(newest), "beam_sampling", error));
     if (newer)
         TRY(refuse_misplaced(newest_field(newer), "newest_sampling", error));
+    if (newer)
+        TRY(refuse_misplaced(beam_field(newer), "beam_sampling", error));
+    if (search && (ruled->sampling || newer || newest || !beam_field(search)))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.beam_sampling takes the place of sampling, and has a "
+                         "beam_width over 1");
     if (newer && (ruled->sampling || newest || !newer_field(newer)))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "ruled_sampling.newer_sampling takes the place of sampling, and has a "
@@ -372,6 +431,8 @@ bool sampling_is_absent(enum status status, const char *sentence)
 const char *sampling_first_rule(const struct sampling_params *params)
 {
     const struct token_rules *rules = params->rules;
+    if (beam_params_search(&params->beams))
+        return "sampling.beam_width";
     if (params->scores_prompt)
         return "sampling.prompt_logprobs";
     if (rules && rules->constraint.kind != REPLY_FREE)

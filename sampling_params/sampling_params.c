@@ -77,6 +77,39 @@ bool sampling_has_rules(const struct sampling_params *params)
     return params->min_tokens > 0 || params->no_repeat_ngram_size > 0 || params->rules;
 }
 
+/* What a beam search goes without; what it has no use for. */
+static bool find_in_beams(const struct sampling_params *params, struct sampling_fault *fault_out)
+{
+    const struct beam_params *beams = &params->beams;
+    char value[32];
+    if (beams->n_beams > BEAMS_MAX)
+        return sampling_fault_set_count(fault_out, "beam_width", beams->n_beams, "0 .. 16");
+    if (!beam_params_search(beams))
+        return false;
+    if (beams->n_best == 0 || beams->n_best > beams->n_beams)
+        return sampling_fault_set_count(fault_out, "n", beams->n_best, "1 .. beam_width");
+    snprintf(value, sizeof value, "%g", (double)beams->length_penalty);
+    if (!(beams->length_penalty >= -10 && beams->length_penalty <= 10))
+        return sampling_fault_set(fault_out, "length_penalty", value, "-10 .. 10");
+    if (beams->early_stopping == EARLY_STOPPING_UNKNOWN)
+        return sampling_fault_set(fault_out, "early_stopping", "unknown", "FALSE, TRUE or NEVER");
+    snprintf(value, sizeof value, "%g", (double)params->temperature);
+    if (params->temperature > 0)
+        return sampling_fault_set(fault_out, "temperature", value, "0 with beam_width");
+    if (params->n_logprobs > 0)
+        return sampling_fault_set_count(fault_out, "logprobs", params->n_logprobs,
+                                        "0 with beam_width");
+    if (params->scores_prompt)
+        return sampling_fault_set_count(fault_out, "prompt_logprobs", params->n_prompt_logprobs,
+                                        "absent with beam_width");
+    if (params->reply_window > 0)
+        return sampling_fault_set_count(fault_out, "reply_window", params->reply_window,
+                                        "absent with beam_width");
+    if (params->rules && params->rules->constraint.kind != REPLY_FREE)
+        return sampling_fault_set(fault_out, "constraint", "there", "absent with beam_width");
+    return false;
+}
+
 static bool find_in_min_tokens(const struct sampling_params *params,
                                struct sampling_fault *fault_out)
 {
@@ -102,7 +135,8 @@ bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabula
     if (params->n_prompt_logprobs > LOGPROBS_MAX)
         return sampling_fault_set_count(fault_out, "prompt_logprobs", params->n_prompt_logprobs,
                                         "0 .. 20");
-    if (find_in_min_tokens(params, fault_out) || find_in_stop_ids(params, vocabulary, fault_out))
+    if (find_in_beams(params, fault_out) || find_in_min_tokens(params, fault_out) ||
+        find_in_stop_ids(params, vocabulary, fault_out))
         return true;
     return params->rules && token_rules_find_fault(params->rules, vocabulary, fault_out);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "sampling_params/beam_params.h"
 #include "sampling_params/sampling_fault.h"
 #include "sampling_params/token_rules.h"
 
@@ -39,6 +40,7 @@ struct sampling_params {
     bool ignore_eos;
     uint32_t
         reply_window; /* with sinks, a token of the reply sees so many; 0: as many as the workers say */
+    struct beam_params beams;
     const struct token_rules *rules; /* NULL: none. Borrowed: who copies the struct keeps them */
 };
 

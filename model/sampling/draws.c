@@ -96,7 +96,13 @@ static void draw_from_row(struct draws *draws, struct draw *draw, const float *l
 {
     if (!judge_row(draws, draw, logits))
         return;
-    draw->token_id = sampler_draw_row(draws->sampler, draw, logits);
+    if (draw->ranked)
+        draw->token_id = sampler_rank_row(draws->sampler, draw, logits, draw->n_ranked,
+                                          draw->ranked) > 0
+                             ? draw->ranked->ids[0]
+                             : SAMPLER_NO_TOKEN;
+    else
+        draw->token_id = sampler_draw_row(draws->sampler, draw, logits);
     if (draw->token_id == SAMPLER_NO_TOKEN)
         draw->status = draw->mask ? STATUS_CONSTRAINT_UNMET : STATUS_INVALID_ARGUMENT;
 }
@@ -130,6 +136,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
                                            uint32_t row, size_t *n_listed)
 {
     const struct sampling_penalty *list;
+    assert(!draw->ranked && "the device finds what draws need");
     const uint32_t n = sampler_list_penalties(draws->sampler, draw, &list);
     struct sampling_penalty *kept = draws->penalties + *n_listed;
     assert(n <= draws->vocabulary && *n_listed <= (size_t)row * FORWARD_PENALTIES_MAX);

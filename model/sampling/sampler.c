@@ -16,6 +16,7 @@ struct sampler {
     uint32_t vocabulary;
     const struct kernels *kernels;
     float *logits;             /* [vocabulary] after the penalties */
+    float *logprobs;           /* [vocabulary] of a row that is ranked */
     struct candidate *scratch; /* [vocabulary] */
     struct candidate *room;    /* [vocabulary] of filters */
     bool *is_kept;             /* [vocabulary] false between draws */
@@ -33,11 +34,12 @@ enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
     sampler->vocabulary = vocabulary;
     sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
+    sampler->logprobs = calloc(vocabulary, sizeof *sampler->logprobs);
     sampler->scratch = calloc(vocabulary, sizeof *sampler->scratch);
     sampler->room = calloc(vocabulary, sizeof *sampler->room);
     sampler->is_kept = calloc(vocabulary, sizeof *sampler->is_kept);
     if (penalties_init(&sampler->penalties, vocabulary) != STATUS_OK || !sampler->logits ||
-        !sampler->scratch || !sampler->room || !sampler->is_kept) {
+        !sampler->logprobs || !sampler->scratch || !sampler->room || !sampler->is_kept) {
         sampler_destroy(sampler);
         return STATUS_NO_MEMORY;
     }
@@ -50,6 +52,7 @@ void sampler_destroy(struct sampler *sampler)
     if (!sampler)
         return;
     free(sampler->logits);
+    free(sampler->logprobs);
     penalties_finish(&sampler->penalties);
     free(sampler->scratch);
     free(sampler->room);
@@ -348,6 +351,30 @@ uint32_t sampler_draw_row(struct sampler *sampler, const struct draw *draw, cons
         logprobs_fill(sampler->kernels, logits, sampler->vocabulary, n_logprobs, token,
                       draw->logprobs);
     return token;
+}
+
+uint32_t sampler_rank_row(struct sampler *sampler, const struct draw *draw, const float *logits,
+                          uint32_t n, struct ranked_row *row_out)
+{
+    struct candidate *list = sampler->scratch;
+    const float log_sum = sampler->kernels->log_sum_exp(logits, sampler->vocabulary);
+    assert(n > 0 && n <= RANKED_ROW_MAX);
+    for (uint32_t id = 0; id < sampler->vocabulary; id++)
+        sampler->logprobs[id] = logits[id] - log_sum;
+    const float *ruled = penalise(sampler, draw, sampler->logprobs);
+    uint32_t n_listed = 0;
+    for (uint32_t id = 0; id < sampler->vocabulary; id++)
+        if (isfinite(ruled[id]))
+            list[n_listed++] = (struct candidate){.logit = ruled[id], .id = id};
+    if (n < n_listed)
+        ranks_select(list, n_listed, n);
+    row_out->n = n < n_listed ? n : n_listed;
+    ranks_sort(list, row_out->n);
+    for (uint32_t i = 0; i < row_out->n; i++) {
+        row_out->ids[i] = list[i].id;
+        row_out->logprobs[i] = draw->mask ? 0 : list[i].logit;
+    }
+    return row_out->n;
 }
 
 /* ---- draws from the results of a device ---- */

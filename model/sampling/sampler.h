@@ -60,6 +60,12 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out);
 
+/* What a beam search needs in place of a token: the first n ranks (fewer, if the rules leave fewer) of the log-probabilities of the
+ * row, after penalties and rules that treat them as they do logits. A mask leaves a forced token, whose log-probability is 0 then.
+ * Returns how many; 0: the rules leave none. */
+uint32_t sampler_rank_row(struct sampler *sampler, const struct draw *draw, const float *logits,
+                          uint32_t n, struct ranked_row *row_out);
+
 /* Of the parts of draw above token_id, and with its mask: also within allowed_token_ids. */
 uint32_t sampler_draw_row(struct sampler *sampler, const struct draw *draw, const float *logits);
 
