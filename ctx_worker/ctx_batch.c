@@ -23,9 +23,10 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
     batch->wanted = calloc(options->slots_max, sizeof *batch->wanted);
     batch->logprobs = calloc(options->slots_max, sizeof *batch->logprobs);
+    batch->ranked = calloc(options->slots_max, sizeof *batch->ranked);
     batch->failed = calloc(options->slots_max, sizeof *batch->failed);
     if (!batch->chunks || !batch->n_queries || !batch->texts || !batch->prefills ||
-        !batch->wanted || !batch->logprobs || !batch->failed)
+        !batch->wanted || !batch->logprobs || !batch->ranked || !batch->failed)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
@@ -46,6 +47,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     free(batch->prefills);
     free(batch->wanted);
     free(batch->logprobs);
+    free(batch->ranked);
     free(batch->failed);
 }
 
@@ -111,6 +113,10 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .n_prompt = request->n_tokens - request->reply_at,
                                       .n_tokens = request->n_tokens - request->reply_at,
                                       .logprobs = &batch->logprobs[at]};
+    if (prefill->prompt->n_ranked > 0) {
+        batch->wanted[at].ranked = &batch->ranked[at];
+        batch->wanted[at].n_ranked = prefill->prompt->n_ranked;
+    }
     uint32_t forced;
     if (request->constraint)
         batch->wanted[at].mask = draw_masks_add(batch->masks, request->constraint, NULL, 0);

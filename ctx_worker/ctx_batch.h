@@ -34,6 +34,7 @@ struct ctx_batch {
     struct prefill **prefills;  /* [chunks_max] whose chunk it is */
     struct draw *wanted;        /* [chunks_max], of the prompts that end */
     struct token_logprobs *logprobs; /* [chunks_max], theirs */
+    struct ranked_row *ranked;       /* [chunks_max] of beam searches in their place */
     uint32_t n_wanted;
     uint32_t n_failed;
     struct ctx_failed *failed; /* [chunks_max] of the last run */

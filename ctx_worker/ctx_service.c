@@ -196,6 +196,12 @@ static void fill_first(const struct prefill_event *event, struct token_logprobs_
 {
     kvferry__internal__v1__prefill_first_token__init(first_out);
     first_out->token_id = event->first_token.token_id;
+    const struct ranked_row *ranked = event->first_token.ranked;
+    if (ranked) {
+        first_out->n_ranked_token_ids = first_out->n_ranked_logprobs = ranked->n;
+        first_out->ranked_token_ids = borrow(ranked->ids);
+        first_out->ranked_logprobs = borrow(ranked->logprobs);
+    }
     if (event->first_token.has_logprobs) {
         token_logprobs_encode(&event->first_token.logprobs, logprobs);
         first_out->logprobs = &logprobs->message;

@@ -224,7 +224,8 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
     struct prefill_event event = {
         .kind = EVENT_FIRST_TOKEN,
         .first_token = {.has_logprobs = prefill->prompt->request.sampling.n_logprobs > 0,
-                        .token_id = drawn->token_id},
+                        .token_id = drawn->token_id,
+                        .ranked = drawn->ranked},
     };
     if (event.first_token.has_logprobs)
         event.first_token.logprobs = *drawn->logprobs;

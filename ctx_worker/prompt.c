@@ -1,5 +1,9 @@
 #include "ctx_worker/prompt.h"
 
+#include "model/kernel_choice.h"
+#include "model/sampling/beam_search.h"
+#include "sampling_params/ranked_row.h"
+
 #include <assert.h>
 #include <inttypes.h>
 
@@ -18,6 +22,33 @@ static enum status check_sinks(const struct ctx_engine_options *options,
                      "held_tokens is %u of a prompt of %u that is longer than its window with "
                      "sinks, %u: expected 0",
                      request->held_tokens, input->n_tokens, sinks.window);
+}
+
+/* Of a beam search. */
+static uint32_t n_ranked(const struct ctx_engine_options *options,
+                         const struct sampling_params *sampling)
+{
+    uint32_t ends[BEAM_ENDS_MAX];
+    return beam_params_search(&sampling->beams)
+               ? beam_params_rank_count(
+                     &sampling->beams,
+                     beam_search_ends(sampling, options->eos_ids, options->n_eos_ids, ends))
+               : 0;
+}
+
+static enum status check_beams(const struct ctx_engine_options *options,
+                               const struct sampling_params *sampling, struct error *error)
+{
+    const uint32_t n_beams = sampling->beams.n_beams, n = n_ranked(options, sampling);
+    if (n > 0 && kernel_choice_is_own(options->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sampling.beam_width is %u: there is no beam search with %s", n_beams,
+                         device_name(options->device));
+    if (n > RANKED_ROW_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling.beam_width is %u: it asks for %u first tokens, at most %u",
+                         n_beams, n, RANKED_ROW_MAX);
+    return STATUS_OK;
 }
 
 static enum status check(const struct ctx_engine_options *options,
@@ -41,6 +72,7 @@ static enum status check(const struct ctx_engine_options *options,
                          "held_tokens is %u, wanted a multiple of %u under %u",
                          request->held_tokens, options->geometry.block_tokens, n_tokens);
     TRY(sampling_check(input->sampling, options->vocabulary, error));
+    TRY(check_beams(options, input->sampling, error));
     return check_sinks(options, request, error);
 }
 
@@ -62,6 +94,7 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
     prompt->caller = request->caller;
     prompt->caller_incarnation = request->caller_incarnation;
     prompt->held_tokens = request->held_tokens;
+    prompt->n_ranked = n_ranked(options, &made->sampling);
     prompt->takes_backlog = request->takes_backlog;
     prompt->reader_step_ns = request->reader_step_ns;
     *prompt_out = prompt;

@@ -14,6 +14,7 @@ struct prompt {
     uint64_t caller;
     uint64_t caller_incarnation;
     uint32_t held_tokens;
+    uint32_t n_ranked; /* of a beam search: first tokens that it tells; else 0 */
     bool takes_backlog;
     uint64_t reader_step_ns;
     uint64_t tell_ns; /* no backlog before */

@@ -151,6 +151,8 @@ void engine_request_destroy(struct engine_request *request)
 {
     if (!request)
         return;
+    if (request->finish)
+        request->finish(request);
     constraint_destroy(request->constraint);
     free(request->rules);
     free(request);

@@ -25,6 +25,8 @@ struct prefix_key;
 
 struct engine_request {
     void *stream;
+    /* Frees what else the struct of which this is the head owns; NULL: nothing. */
+    void (*finish)(struct engine_request *request);
     uint64_t id_hash; /* engine_request_id_hash of request_id */
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
     uint64_t request_number;  /* engine_request_number of the id in its log lines */

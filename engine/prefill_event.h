@@ -11,6 +11,7 @@
 #include "engine/backlog.h"
 #include "kvcache/block_pool.h"
 #include "sampling_params/prompt_scores.h"
+#include "sampling_params/ranked_row.h"
 
 enum prefill_event_kind {
     EVENT_BACKLOG,
@@ -21,7 +22,7 @@ enum prefill_event_kind {
     EVENT_SEALED
 };
 
-/* Arrays are good during the call that has the event as an argument. Those of a ready event behind the first token are good until
+/* Arrays are good during the call that has the event as an argument. Those of a first token and of a ready event behind it are good until
  * the seal is said, which follows in the same step, or the end. */
 struct prefill_event {
     enum prefill_event_kind kind;
@@ -42,6 +43,7 @@ struct prefill_event {
             uint32_t token_id;
             bool has_logprobs;
             struct token_logprobs logprobs;
+            const struct ranked_row *ranked; /* of a beam search in place of the token; else NULL */
         } first_token;
         struct {
             uint32_t n_tokens;

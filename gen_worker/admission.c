@@ -18,6 +18,7 @@ enum status admission_take(const struct gen_home *home, struct job *job, uint64_
         .priority = standing->priority,
         .prompt_tokens = job->request.n_tokens,
         .max_new_tokens = job->request.sampling.max_tokens,
+        .n_beams = job->search ? job->request.sampling.beams.n_beams : 1,
         .needs_handover = job->context_worker[0] != '\0' && !home->options->local_prefill,
         .is_whole = job->request.n_text > 0,
     };
@@ -149,7 +150,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
         schedule_pause(home->schedule, admission->id);
         job->lookup_at = 0; /* the schedule has forgotten its prefix */
         if (is_first)
-            sequence_leave_job(sequence);
+            sequence_leave_job(sequence, home);
         return false;
     }
     if (is_first)

@@ -4,6 +4,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/model.h"
+#include "model/sampling/beam_search.h"
 #include "model/sampling/forced_tokens.h"
 
 #include <assert.h>
@@ -58,13 +59,14 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->inputs = calloc(n, sizeof *batch->inputs);
     batch->results = calloc(n, sizeof *batch->results);
     batch->wanted = calloc(n, sizeof *batch->wanted);
+    batch->ranked = calloc(n, sizeof *batch->ranked);
     batch->texts = calloc(n, sizeof *batch->texts);
     batch->n_drafts = calloc(n, sizeof *batch->n_drafts);
     batch->runs = calloc(n, sizeof *batch->runs);
     batch->draft_list = calloc(n + DRAFT_STEP_MAX, sizeof *batch->draft_list);
     batch->checked = calloc(n + DRAFT_STEP_MAX, sizeof *batch->checked);
-    if (!batch->inputs || !batch->results || !batch->wanted || !batch->texts || !batch->runs ||
-        !batch->n_drafts || !batch->draft_list || !batch->checked)
+    if (!batch->inputs || !batch->results || !batch->wanted || !batch->ranked || !batch->texts ||
+        !batch->runs || !batch->n_drafts || !batch->draft_list || !batch->checked)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
@@ -84,6 +86,7 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->inputs);
     free(batch->results);
     free(batch->wanted);
+    free(batch->ranked);
     free(batch->texts);
     free(batch->n_drafts);
     free(batch->runs);
@@ -107,13 +110,13 @@ static void name_fault(const struct gen_batch *batch, struct draw *draw)
         draw->mask_fault = draw_masks_fault(batch->masks, draw->mask);
 }
 
-/* Behind the first n_kv tokens. */
-static struct draw draw_behind(const struct sequence *sequence, uint32_t n_kv,
-                               struct token_logprobs *logprobs)
+/* Behind the first n_kv tokens, which are the sequence's or those of one of its beams. */
+static struct draw draw_behind(const struct sequence *sequence, const uint32_t *tokens,
+                               uint32_t n_kv, struct token_logprobs *logprobs)
 {
     const struct engine_request *request = &sequence->job->request;
     return (struct draw){.params = &request->sampling,
-                         .tokens = sequence->tokens + request->reply_at,
+                         .tokens = tokens + request->reply_at,
                          .n_prompt = request->n_tokens - request->reply_at,
                          .n_tokens = n_kv - request->reply_at,
                          .logprobs = logprobs};
@@ -126,12 +129,17 @@ static void take_draw(struct computed *computed, const struct draw *drawn)
 }
 
 /* A token that is drawn again must not see the tokens behind it, as in the first draw. */
-static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_kv,
-                 struct token_logprobs *logprobs)
+static void want(struct gen_batch *batch, struct sequence *sequence, const uint32_t *tokens,
+                 uint32_t n_kv, struct token_logprobs *logprobs)
 {
     struct engine_request *request = &sequence->job->request;
-    struct draw *draw = &batch->wanted[batch->n_wanted++];
-    *draw = draw_behind(sequence, n_kv, logprobs);
+    const uint32_t at = batch->n_wanted++;
+    struct draw *draw = &batch->wanted[at];
+    *draw = draw_behind(sequence, tokens, n_kv, logprobs);
+    if (sequence_searches(sequence)) {
+        draw->ranked = &batch->ranked[at];
+        draw->n_ranked = beam_search_n_ranked(sequence->job->search);
+    }
     uint32_t forced;
     if (!request->constraint && forced_token_find(batch->encoder, n_kv - request->n_tokens,
                                                   request->sampling.max_tokens, &forced))
@@ -149,10 +157,9 @@ static bool has_own_window(const struct gen_home *home, const struct block_table
 
 /* Of a line the decoder computes what is behind the text, which the encoder has computed before. */
 static void go_behind_text(struct gen_batch *batch, const struct sequence *sequence,
-                           struct forward_sequence *input)
+                           const struct block_table *table, struct forward_sequence *input)
 {
     const struct engine_request *request = &sequence->job->request;
-    const struct block_table *table = &sequence->table;
     const uint32_t n_cross = request->reply_at / table->block_tokens;
     if (input->n_past == 0)
         batch->texts[batch->n_texts++] = (struct forward_text){.request_id = input->request_id,
@@ -174,24 +181,20 @@ static void go_behind_text(struct gen_batch *batch, const struct sequence *seque
     input->n_cross_tokens = request->n_text;
 }
 
-/* n_draft: tokens behind the n_tokens, which stand behind the known ones. In a pass with drafts rows are wanted, not logits. */
-static void add(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequence,
-                uint32_t n_tokens, uint32_t n_draft)
+/* n_draft: tokens behind the n_tokens, which stand behind the known ones. In a pass with drafts rows are wanted, not logits.
+ * beam: of a beam search, whose table and tokens; else the sequence itself. */
+static void add_input(struct gen_batch *batch, const struct gen_home *home,
+                      const struct sequence *sequence, const struct sequence *beam,
+                      uint32_t n_tokens, uint32_t n_draft)
 {
-    uint32_t n = batch->n++;
-    uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
-    bool draws_again = sequence->must_verify && n_kv == n_prompt;
-    const bool is_checked = batch->n_draft_rows > 0;
-    bool wants_logits = !is_checked && (n_kv == sequence->n_tokens || draws_again);
-    assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
-    const struct block_table *table = &sequence->table;
+    const uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
+    const struct block_table *table = &beam->table;
     assert(block_table_places(table, n_kv + n_draft) <= table->n_spans * table->block_tokens);
-    assert(!draws_again || sequence->n_tokens > n_prompt);
-    batch->inputs[n] = (struct forward_sequence){
+    batch->inputs[batch->n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
         /* A chunk of generated tokens need not be whole blocks. */
         .prompt_len = n_kv > n_prompt ? n_kv + n_draft : n_prompt,
-        .token_ids = sequence->tokens + sequence->n_kv,
+        .token_ids = beam->tokens + sequence->n_kv,
         .n_query = n_tokens + n_draft,
         .n_past = block_table_places(table, sequence->n_kv),
         .window = sequence->n_kv >= n_prompt && has_own_window(home, table) ? table->sinks.window
@@ -199,20 +202,55 @@ static void add(struct gen_batch *batch, const struct gen_home *home, struct seq
         .blocks = table->blocks,
         .n_blocks = table->spans_max,
         .state_blocks = block_table_state(table).ids,
-        .wants_logits = wants_logits,
-        .keeps_rows = is_checked || sequence_keeps_rows(sequence, n_tokens),
     };
     if (sequence->job->request.n_text > 0)
-        go_behind_text(batch, sequence, &batch->inputs[n]);
-    batch->results[n].keeps_rows = !is_checked && batch->inputs[n].keeps_rows;
-    batch->results[n].n_drafted = n_draft;
-    batch->results[n].n_checked = 0;
-    batch->results[n].first_row = batch->n_rows;
+        go_behind_text(batch, sequence, table, &batch->inputs[batch->n]);
+}
+
+static void add(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequence,
+                uint32_t n_tokens, uint32_t n_draft)
+{
+    const uint32_t n = batch->n;
+    uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
+    bool draws_again = sequence->must_verify && n_kv == n_prompt;
+    const bool is_checked = batch->n_draft_rows > 0;
+    bool wants_logits = !is_checked && (n_kv == sequence->n_tokens || draws_again);
+    assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
+    assert(!draws_again || sequence->n_tokens > n_prompt);
+    add_input(batch, home, sequence, sequence, n_tokens, n_draft);
+    batch->inputs[n].wants_logits = wants_logits;
+    batch->inputs[n].keeps_rows = is_checked || sequence_keeps_rows(sequence, n_tokens);
+    batch->results[n] = (struct gen_result){
+        .sequence = sequence,
+        .computed = {.n_tokens = n_tokens, .has_token = wants_logits},
+        .keeps_rows = !is_checked && batch->inputs[n].keeps_rows,
+        .n_drafted = n_draft,
+        .first_row = batch->n_rows,
+    };
     batch->n_rows += batch->inputs[n].n_query;
-    batch->results[n].sequence = sequence;
-    batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
+    batch->n++;
     if (wants_logits)
-        want(batch, sequence, n_kv, &batch->results[n].computed.logprobs);
+        want(batch, sequence, sequence->tokens, n_kv, &batch->results[n].computed.logprobs);
+}
+
+/* A token of each running beam. Returns how many. */
+static uint32_t add_beams(struct gen_batch *batch, const struct gen_home *home,
+                          struct sequence *sequence)
+{
+    const uint32_t n_running = sequence_n_running(sequence), n_kv = sequence->n_kv + 1;
+    assert(n_kv == sequence->n_tokens);
+    for (uint32_t i = 0; i < n_running; i++) {
+        struct gen_result *result = &batch->results[batch->n];
+        const struct sequence *beam = sequence_beam(sequence, i);
+        add_input(batch, home, sequence, beam, 1, 0);
+        batch->inputs[batch->n].wants_logits = true;
+        *result = (struct gen_result){.sequence = i == 0 ? sequence : NULL,
+                                      .computed = {.n_tokens = 1, .has_token = true},
+                                      .first_row = batch->n_rows++};
+        batch->n++;
+        want(batch, sequence, beam->tokens, n_kv, &result->computed.logprobs);
+    }
+    return n_running;
 }
 
 /* In the order of the plan: chunks first. */
@@ -228,6 +266,10 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
             continue;
         }
         const bool is_chunk = i < plan->n_chunks;
+        if (!is_chunk && sequence_searches(sequence)) {
+            batch->n_decodes += add_beams(batch, home, sequence);
+            continue;
+        }
         add(batch, home, sequence, n_in_piece(sequence, work->n_tokens), 0);
         batch->n_contexts += is_chunk;
         batch->n_decodes += !is_chunk || sequence->n_ahead > 0;
@@ -309,7 +351,7 @@ static void list_draws(struct gen_batch *batch, uint32_t i, uint32_t first)
     batch->runs[i] = (struct draws_rows){.list = batch->draft_list + first,
                                          .n = batch->results[i].n_drafted + 1};
     for (uint32_t at = 0; at < batch->runs[i].n; at++)
-        batch->runs[i].list[at] = draw_behind(sequence, sequence->n_tokens + at,
+        batch->runs[i].list[at] = draw_behind(sequence, sequence->tokens, sequence->n_tokens + at,
                                               &batch->checked[first + at].logprobs);
     if (constraint) /* its run is one token */
         batch->runs[i].list->mask = draw_masks_add(batch->masks, constraint, NULL, 0);
@@ -343,6 +385,47 @@ static enum status run_guessed(struct gen_batch *batch)
     return STATUS_OK;
 }
 
+/* Of a sequence or, from its first row on, of all its beams. Those whose rules leave no token end; if all do, there is a fault. */
+static void take_ranked(struct gen_batch *batch, uint32_t i, const struct draw *drawn)
+{
+    struct computed *computed = &batch->results[i].computed;
+    uint32_t n_empty = 0, n = 1;
+    while (i + n < batch->n && !batch->results[i + n].sequence)
+        n++;
+    computed->ranked = drawn->ranked;
+    for (uint32_t at = 0; at < n; at++) {
+        const bool is_empty = drawn[at].status != STATUS_OK &&
+                              drawn[at].status != STATUS_LOGITS_NOT_FINITE;
+        n_empty += is_empty;
+        if (drawn[at].status != STATUS_OK && (!is_empty || n_empty == n))
+            computed->fault = &drawn[at];
+    }
+}
+
+static void take_wanted(struct gen_batch *batch)
+{
+    const struct draw *drawn = batch->wanted;
+    for (uint32_t i = 0; i < batch->n; i++) {
+        struct computed *computed = &batch->results[i].computed;
+        if (!computed->has_token)
+            continue;
+        assert(drawn->logprobs == &computed->logprobs);
+        if (!drawn->ranked)
+            take_draw(computed, drawn);
+        else if (batch->results[i].sequence)
+            take_ranked(batch, i, drawn);
+        drawn++;
+    }
+}
+
+static bool has_search(const struct gen_home *home, const struct schedule_batch *plan)
+{
+    for (uint32_t i = 0; i < plan->n; i++)
+        if (home->jobs[plan->work[i].id]->search)
+            return true;
+    return false;
+}
+
 static void make_masks(struct gen_batch *batch)
 {
     draw_masks_make(batch->masks);
@@ -358,12 +441,13 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     draw_masks_clear(batch->masks);
     batch->n_rows = batch->n_draft_rows = 0;
     batch->is_decoding = plan->n_chunks == 0;
-    if (home->options->drafts && batch->is_decoding && !draft_pace_is_due(&home->pace, plan->n))
+    if (home->options->drafts && batch->is_decoding && !has_search(home, plan) &&
+        !draft_pace_is_due(&home->pace, plan->n))
         add_guessed(batch, home, plan);
     else
         add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes >= batch->n && batch->n_wanted <= batch->n);
-    assert(batch->n + batch->n_left_out == plan->n);
+    assert(batch->n + batch->n_left_out >= plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 
@@ -373,13 +457,6 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     if (batch->n_texts > 0)
         TRY(forward_encode(batch->forward, batch->texts, batch->n_texts));
     TRY(draws_run(batch->draws, batch->inputs, batch->n, batch->n_contexts, batch->wanted));
-    const struct draw *drawn = batch->wanted;
-    for (uint32_t i = 0; i < batch->n; i++) {
-        struct computed *computed = &batch->results[i].computed;
-        if (!computed->has_token)
-            continue;
-        assert(drawn->logprobs == &computed->logprobs);
-        take_draw(computed, drawn++);
-    }
+    take_wanted(batch);
     return STATUS_OK;
 }

@@ -7,6 +7,8 @@
  *
  * Where a step only decodes, a sequence may have a draft (draft.h) behind its last known token, and comes with the chunks.
  *
+ * Of a beam search a step computes a token of each running beam, as if each was a sequence.
+ *
  * Bounds: sequences_max sequences, batch_tokens + sequences_max tokens; all allocated in init.
  * Thread: the engine's.
  */
@@ -19,7 +21,8 @@
 #include "schedule/schedule.h"
 
 struct gen_result {
-    struct sequence *sequence;
+    struct sequence
+        *sequence; /* NULL: the row of a beam; that of its first beam has the result of all */
     struct computed computed;
     bool keeps_rows;    /* for its scores; */
     uint32_t first_row; /* of the pass, that of its first token */
@@ -37,6 +40,7 @@ struct gen_batch {
     struct forward_sequence *inputs; /* [sequences_max] */
     struct gen_result *results;      /* [sequences_max] */
     struct draw *wanted;             /* [sequences_max], of those whose logits are */
+    struct ranked_row *ranked;       /* [sequences_max], of beam searches' among these */
     uint32_t n_wanted;
     struct forward_text *texts; /* [sequences_max] of encoders: computed before the pass */
     uint32_t n_texts;

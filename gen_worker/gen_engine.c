@@ -210,7 +210,7 @@ static bool is_running(void *arg, const struct engine_request *request)
 {
     const struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->home.sequences[i].state != SEQUENCE_FREE &&
+        if (sequence_has_job(&engine->home.sequences[i]) &&
             engine_request_is_named(&engine->home.sequences[i].job->request, request->request_id,
                                     request->id_hash))
             return true;
@@ -244,8 +244,7 @@ static void end_running(void *arg, const void *stream, enum status status)
     struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         struct sequence *sequence = &engine->home.sequences[i];
-        if (sequence->state != SEQUENCE_FREE &&
-            (!stream || sequence->job->request.stream == stream))
+        if (sequence_has_job(sequence) && (!stream || sequence->job->request.stream == stream))
             sequence_end(sequence, &engine->home, status, "");
     }
 }
@@ -308,7 +307,7 @@ static void expire_sequences(void *arg, uint64_t now_ns)
     struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         struct sequence *sequence = &engine->home.sequences[i];
-        if (sequence->state == SEQUENCE_FREE)
+        if (!sequence_has_job(sequence))
             continue;
         if (sequence->job->request.deadline_ns <= now_ns)
             sequence_end(sequence, &engine->home, STATUS_TIMED_OUT, "");
@@ -324,7 +323,7 @@ static uint64_t next_limit_ns(void *arg)
     uint64_t next_ns = prefix_tier_next_limit_ns(engine->home.tier);
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         const struct sequence *sequence = &engine->home.sequences[i];
-        if (sequence->state == SEQUENCE_FREE)
+        if (!sequence_has_job(sequence))
             continue;
         next_ns = clock_earlier(next_ns, sequence->job->request.deadline_ns);
         if (sequence->handover)
@@ -362,6 +361,8 @@ static enum status take_results(struct gen_engine *engine)
     struct gen_batch *batch = &engine->batch;
     for (uint32_t i = 0; i < batch->n; i++) {
         const struct gen_result *result = &batch->results[i];
+        if (!result->sequence)
+            continue;
         if (result->keeps_rows)
             TRY(sequence_score(result->sequence, &engine->home, batch->scorer,
                                result->computed.n_tokens, result->first_row));

@@ -5,7 +5,7 @@
 static void count_states(struct gen_engine *engine)
 {
     struct gen_engine_stats *stats = &engine->stats;
-    uint32_t n[SEQUENCE_PAUSED + 1] = {0};
+    uint32_t n[SEQUENCE_LENT + 1] = {0};
     struct schedule_counts counts;
     stats->prefills = 0;
     stats->prefill_tokens = stats->prefill_done_tokens = 0;

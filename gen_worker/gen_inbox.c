@@ -56,10 +56,26 @@ static struct gen_event_box *box_scores(const struct prefill_event *event)
     return box;
 }
 
+/* Of a beam search. */
+static struct gen_event_box *box_ranked(const struct prefill_event *event)
+{
+    const size_t bytes = sizeof *event->first_token.ranked;
+    static_assert(_Alignof(struct ranked_row) == _Alignof(uint32_t), "arrays has it");
+    struct gen_event_box *box = malloc(sizeof *box + bytes);
+    if (!box)
+        return NULL;
+    box->event = *event;
+    memcpy(box->arrays, event->first_token.ranked, bytes);
+    box->event.first_token.ranked = (const struct ranked_row *)(const void *)box->arrays;
+    return box;
+}
+
 static struct gen_event_box *box_event(const struct prefill_event *event)
 {
     if (event->kind == EVENT_SCORES)
         return box_scores(event);
+    if (event->kind == EVENT_FIRST_TOKEN && event->first_token.ranked)
+        return box_ranked(event);
     bool has_arrays = event->kind == EVENT_READY;
     uint32_t n = has_arrays ? event->ready.n_blocks : 0;
     size_t array_bytes = n * sizeof(uint32_t);

@@ -9,6 +9,8 @@
 #include "gen_worker/gen_prefill.h"
 #include "sampling_params/prompt_scores.h"
 
+struct beam_search;
+
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
 
 struct gen_timing {
@@ -41,6 +43,9 @@ struct gen_finish {
     bool is_complete; /* STOP because the constraint is complete: the last token is no stop token */
     /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
     uint32_t prompt_tokens, generated_tokens;
+    const struct beam_search *
+        search; /* NULL, or with status OK it is over: its n_best replies; the figures are the best one's */
+    uint32_t n_best;
     uint32_t draft_tokens, accepted_tokens; /* guessed; of these, among generated_tokens */
     /* Prompt tokens that the worker that computed the prompt found in its prefix cache. */
     uint32_t cached_tokens;

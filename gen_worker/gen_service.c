@@ -4,6 +4,7 @@
 #include "base/log/log.h"
 #include "base/utf8.h"
 #include "gen_worker/gen_record.h"
+#include "model/sampling/beam_search.h"
 #include "process/ports/address.h"
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
@@ -14,6 +15,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A prompt of the longest context that a model may have, and the rules of a request. */
@@ -283,6 +285,38 @@ void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
     (void)status; /* after a failure on_left tells the engine */
 }
 
+/* The replies of a beam search: the messages, then the tokens that they point to. NULL: no memory, or there are none. */
+struct beam_messages {
+    Kvferry__Internal__V1__BeamReply replies[BEAMS_MAX];
+    Kvferry__Internal__V1__BeamReply *list[BEAMS_MAX];
+    uint32_t tokens[];
+};
+
+static struct beam_messages *beams_encode(const struct gen_finish *finish)
+{
+    size_t n_tokens = 0;
+    for (uint32_t i = 0; i < finish->n_best; i++)
+        n_tokens += beam_search_result(finish->search, i).n_tokens;
+    struct beam_messages *messages = malloc(sizeof *messages + n_tokens * sizeof(uint32_t));
+    if (!messages)
+        return NULL;
+    uint32_t *tokens = messages->tokens;
+    for (uint32_t i = 0; i < finish->n_best; i++) {
+        const struct beam_result result = beam_search_result(finish->search, i);
+        Kvferry__Internal__V1__BeamReply *reply = &messages->replies[i];
+        kvferry__internal__v1__beam_reply__init(reply);
+        beam_search_tokens(finish->search, i, tokens);
+        reply->token_ids = tokens;
+        reply->n_token_ids = result.n_tokens;
+        reply->score = result.score;
+        reply->finish_reason = result.is_end ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP
+                                             : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
+        messages->list[i] = reply;
+        tokens += result.n_tokens;
+    }
+    return messages;
+}
+
 static enum status send_last(struct gen_service *service, struct decode_stream *stream,
                              const struct gen_finish *finish)
 {
@@ -295,7 +329,16 @@ static enum status send_last(struct gen_service *service, struct decode_stream *
     response.constraint_complete = finish->is_complete;
     response.usage = &figures.usage;
     response.timing = &figures.timing;
-    return rpc_call_send(stream->base.call, &response.base);
+    struct beam_messages *beams = finish->search ? beams_encode(finish) : NULL;
+    if (finish->search && !beams)
+        return STATUS_NO_MEMORY;
+    if (beams) {
+        response.n_beam_replies = finish->n_best;
+        response.beam_replies = beams->list;
+    }
+    const enum status status = rpc_call_send(stream->base.call, &response.base);
+    free(beams);
+    return status;
 }
 
 void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish)

@@ -1,9 +1,47 @@
 #include "gen_worker/job.h"
 
 #include "model/kernel_choice.h"
+#include "model/sampling/beam_search.h"
 
 #include <assert.h>
 #include <string.h>
+
+/* A beam search needs copies of sequences, and whole rows. */
+static const char *beams_go_without(const struct gen_engine_options *options)
+{
+    if (options->kv_manager == KV_MANAGER_CONTIGUOUS)
+        return "kv_manager contiguous";
+    if (options->geometry.groups.n_state > 0)
+        return "layers of recurrent state";
+    if (options->geometry.sinks.window > 0)
+        return "sink_tokens";
+    return kernel_choice_is_own(options->device) ? device_name(options->device) : NULL;
+}
+
+static enum status check_beams(const struct gen_engine_options *options,
+                               const struct sampling_params *sampling, struct error *error)
+{
+    const struct beam_params *beams = &sampling->beams;
+    uint32_t ends[BEAM_ENDS_MAX];
+    if (!beam_params_search(beams))
+        return STATUS_OK;
+    const char *without = beams_go_without(options);
+    const uint32_t n_ends = beam_search_ends(sampling, options->eos_ids, options->n_eos_ids, ends);
+    if (without)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sampling.beam_width is %u: there is no beam search with %s",
+                         beams->n_beams, without);
+    if (beams->n_beams > options->sequences_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling.beam_width is %u; this worker has sequences_max %u",
+                         beams->n_beams, options->sequences_max);
+    if (beam_params_rank_count(beams, n_ends) > RANKED_ROW_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling.beam_width is %u, and %u tokens end a reply: the product of "
+                         "it and one more than these may be %u",
+                         beams->n_beams, n_ends, RANKED_ROW_MAX);
+    return STATUS_OK;
+}
 
 static enum status check(const struct gen_engine_options *options,
                          const struct gen_request *request, struct error *error)
@@ -17,6 +55,7 @@ static enum status check(const struct gen_engine_options *options,
                          "context_worker has %zu bytes, wanted 0 to %u", worker_bytes,
                          GEN_ADDRESS_MAX);
     TRY(sampling_check(input->sampling, options->vocabulary, error));
+    TRY(check_beams(options, input->sampling, error));
     const uint32_t window = input->sampling->reply_window;
     TRY(geometry_check_reply_window(&options->geometry, window, error));
     if (window != 0 && window != options->geometry.sinks.window &&
@@ -39,6 +78,25 @@ static enum status check(const struct gen_engine_options *options,
     return engine_request_check_tokens(input, options->vocabulary, error);
 }
 
+static enum status make_search(const struct gen_engine_options *options, struct job *job)
+{
+    const struct sampling_params *sampling = &job->request.sampling;
+    uint32_t ends[BEAM_ENDS_MAX];
+    if (!beam_params_search(&sampling->beams))
+        return STATUS_OK;
+    const struct beam_search_options search = {
+        .params = sampling->beams,
+        .max_tokens = sampling->max_tokens,
+        .end_ids = ends,
+        .n_ends = beam_search_ends(sampling, options->eos_ids, options->n_eos_ids, ends)};
+    return beam_search_create(&search, &job->search);
+}
+
+static void finish(struct engine_request *request)
+{
+    beam_search_destroy(job_of(request)->search);
+}
+
 enum status job_create(const struct gen_engine_options *options, void *stream,
                        const struct gen_request *sent, struct error *error, struct job **job_out)
 {
@@ -55,6 +113,12 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
 
     struct job *job = job_of(made);
     assert(&job->request == made && "a request of the queue is the head of a job");
+    made->finish = finish;
+    const enum status status = make_search(options, job);
+    if (status != STATUS_OK) {
+        job_destroy(job);
+        return status;
+    }
     if (options->prefix_cache)
         engine_request_hash(made, &options->prefix_key, made->token_ids, made->n_tokens,
                             block_tokens, job->hashes);

@@ -16,6 +16,7 @@ struct job {
     enum gen_place why_local;                 /* for this reason */
     bool wants_progress;
     bool ends_when_context_full; /* see gen_request */
+    struct beam_search *search;  /* owned; NULL: it asks for none */
     struct sequence *sequence;   /* NULL: it waits for its first admission */
     /* While it waits: the prefix_tree_changes of its last look-up in the prefix cache (0: there was none), and the blocks that it
      * takes by that. */

@@ -109,12 +109,29 @@ static enum status decode_ready(const Kvferry__Internal__V1__PrefillReady *ready
     return STATUS_OK;
 }
 
+static enum status decode_ranked(const Kvferry__Internal__V1__PrefillFirstToken *first,
+                                 struct ranked_row *row_out)
+{
+    if (first->n_ranked_token_ids > RANKED_ROW_MAX ||
+        first->n_ranked_logprobs != first->n_ranked_token_ids)
+        return STATUS_CORRUPT;
+    row_out->n = (uint32_t)first->n_ranked_token_ids;
+    memcpy(row_out->ids, first->ranked_token_ids, row_out->n * sizeof *row_out->ids);
+    memcpy(row_out->logprobs, first->ranked_logprobs, row_out->n * sizeof *row_out->logprobs);
+    return STATUS_OK;
+}
+
 static enum status decode_first_token(const Kvferry__Internal__V1__PrefillFirstToken *first,
+                                      struct prefill_scratch *scratch,
                                       struct prefill_event *event_out)
 {
     event_out->kind = EVENT_FIRST_TOKEN;
     event_out->first_token.token_id = first->token_id;
     event_out->first_token.has_logprobs = first->logprobs != NULL;
+    if (first->n_ranked_token_ids > 0 || first->n_ranked_logprobs > 0) {
+        TRY(decode_ranked(first, &scratch->ranked));
+        event_out->first_token.ranked = &scratch->ranked;
+    }
     if (first->logprobs &&
         token_logprobs_decode(first->logprobs, &event_out->first_token.logprobs) != STATUS_OK)
         return STATUS_CORRUPT;
@@ -145,12 +162,12 @@ static enum status decode_sealed(const Kvferry__Internal__V1__PrefillSealed *sea
 }
 
 static enum status decode_end(const Kvferry__Internal__V1__PrefillEnd *end,
-                              struct prefill_events *events_out)
+                              struct prefill_scratch *scratch, struct prefill_events *events_out)
 {
     if (!end->sealed)
         return STATUS_CORRUPT;
     if (end->first_token)
-        TRY(decode_first_token(end->first_token, &events_out->list[events_out->n++]));
+        TRY(decode_first_token(end->first_token, scratch, &events_out->list[events_out->n++]));
     if (end->ready)
         TRY(decode_ready(end->ready, &events_out->list[events_out->n++]));
     return decode_sealed(end->sealed, &events_out->list[events_out->n++]);
@@ -163,7 +180,7 @@ enum status prefill_events_decode(const Kvferry__Internal__V1__PrefillResponse *
     memset(events_out, 0, sizeof *events_out);
     struct prefill_event *event = &events_out->list[0];
     if (message->event_case == KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_END)
-        return decode_end(message->end, events_out);
+        return decode_end(message->end, scratch, events_out);
     events_out->n = 1;
     switch (message->event_case) {
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG:
@@ -181,7 +198,7 @@ enum status prefill_events_decode(const Kvferry__Internal__V1__PrefillResponse *
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SCORES:
         return decode_scores(message->scores, scratch, event);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
-        return decode_first_token(message->first_token, event);
+        return decode_first_token(message->first_token, scratch, event);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED:
         return decode_sealed(message->sealed, event);
     default:

@@ -26,6 +26,7 @@ uint64_t prefill_message_deadline_ns(const struct prefill_message *message);
 /* Memory for the scores of one event. */
 struct prefill_scratch {
     struct token_logprobs scores[PROMPT_SCORES_MAX];
+    struct ranked_row ranked;
 };
 
 /* Those of one message, in their order. */

@@ -3,6 +3,7 @@
 #include "base/log/log.h"
 #include "model/config/suppressed_tokens.h"
 #include "model/model.h"
+#include "model/sampling/beam_search.h"
 #include "model/sampling/draws.h"
 #include "schedule/schedule.h"
 #include "text/constraint/constraint.h"
@@ -26,6 +27,8 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
                                    .place = GEN_PLACE_UNKNOWN};
     *sequence = empty;
     kv_manager_set_window(home->manager, &sequence->table, job->request.sampling.reply_window);
+    if (sequence_searches(sequence))
+        sequence_take_beams(sequence, home);
     assert(!job->sequence && job->request.n_tokens > 0);
     job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,
@@ -36,10 +39,12 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
     memcpy(sequence->hashes, job->hashes, sequence->n_hashed * sizeof *sequence->hashes);
 }
 
-void sequence_leave_job(struct sequence *sequence)
+void sequence_leave_job(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->state == SEQUENCE_PAUSED && sequence->n_kv_max == 0);
     assert(sequence->job->sequence == sequence && sequence->table.n_blocks == 0);
+    if (sequence_searches(sequence))
+        sequence_leave_beams(sequence, home);
     sequence->job->sequence = NULL;
     sequence->job = NULL;
     sequence->state = SEQUENCE_FREE;
@@ -59,7 +64,8 @@ void sequence_start_local(struct sequence *sequence, const struct gen_home *home
     assert(sequence->state == SEQUENCE_RESERVED && !sequence->handover);
     if (sequence->place == GEN_PLACE_UNKNOWN)
         sequence_say_why_local(sequence, home);
-    if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence))
+    if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence) &&
+        !sequence_searches(sequence))
         sequence->must_verify = true; /* after a pause, when no hand-over was free */
     sequence_begin_local(sequence, home, now_ns);
 }
@@ -84,16 +90,35 @@ static bool is_complete(const struct sequence *sequence)
     return constraint && constraint_is_done(constraint);
 }
 
+/* Of the best reply. */
+static enum gen_finish_reason beams_finish_reason(const struct beam_search *search)
+{
+    if (!beam_search_is_over(search) || beam_search_n_results(search) == 0)
+        return GEN_FINISH_NONE;
+    return beam_search_result(search, 0).is_end ? GEN_FINISH_STOP : GEN_FINISH_LENGTH;
+}
+
 enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
                                               const struct gen_home *home)
 {
     if (sequence_n_generated(sequence) == 0)
         return GEN_FINISH_NONE;
+    if (sequence_searches(sequence))
+        return beams_finish_reason(sequence->job->search);
     if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]) || is_complete(sequence))
         return GEN_FINISH_STOP;
     if (sequence_n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
     return GEN_FINISH_NONE;
+}
+
+/* Of a beam search: those of the best reply. */
+static uint32_t n_told(const struct sequence *sequence)
+{
+    const struct beam_search *search = sequence->job->search;
+    if (!search)
+        return sequence_n_generated(sequence);
+    return beam_search_n_results(search) > 0 ? beam_search_result(search, 0).n_tokens : 0;
 }
 
 /* A finish without status, sentence and reason. */
@@ -107,7 +132,9 @@ static struct gen_finish figures(const struct sequence *sequence)
         .cached_tokens = engine_request_sent(&sequence->job->request,
                                              sequence->is_from_context ? sequence->n_context_cached
                                                                        : sequence->n_cached),
-        .generated_tokens = sequence_n_generated(sequence),
+        .generated_tokens = n_told(sequence),
+        .search = sequence->job->search,
+        .n_best = sequence->job->request.sampling.beams.n_best,
         .draft_tokens = sequence->n_drafted,
         .accepted_tokens = sequence->n_accepted,
         .timing = sequence->timing,
@@ -153,6 +180,28 @@ static enum status accept(struct sequence *sequence, const struct gen_home *home
     return status;
 }
 
+static void mark_token(struct sequence *sequence, uint64_t now_ns)
+{
+    if (sequence_n_generated(sequence) == 1) {
+        sequence->marks.first_token_ns = now_ns;
+        sequence->timing.first_token_us = (now_ns - sequence->job->request.arrived_ns) / NS_PER_US;
+    }
+    sequence->marks.last_token_ns = now_ns;
+}
+
+void sequence_add_ranked(struct sequence *sequence, const struct gen_home *home,
+                         const struct ranked_row *rows)
+{
+    struct error error;
+    home->stats->generated_tokens += sequence_n_running(sequence);
+    const enum status status = sequence_advance_beams(sequence, rows, &error);
+    mark_token(sequence, gen_home_now_ns(home));
+    if (status != STATUS_OK)
+        sequence_end(sequence, home, status, error.text);
+    else if (sequence_finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
+        sequence_end(sequence, home, STATUS_OK, "");
+}
+
 static void append(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                    const struct token_logprobs *logprobs)
 {
@@ -160,13 +209,8 @@ static void append(struct sequence *sequence, const struct gen_home *home, uint3
            geometry_sequence_tokens(&home->options->geometry, home->options->context_tokens));
     if (accept(sequence, home, token_id) != STATUS_OK)
         return;
-    uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
-    if (sequence_n_generated(sequence) == 1) {
-        sequence->marks.first_token_ns = now_ns;
-        sequence->timing.first_token_us = (now_ns - sequence->job->request.arrived_ns) / NS_PER_US;
-    }
-    sequence->marks.last_token_ns = now_ns;
+    mark_token(sequence, gen_home_now_ns(home));
     home->stats->generated_tokens++;
 
     bool tells = sequence->state == SEQUENCE_DECODING && !sequence->has_told;
@@ -298,6 +342,10 @@ static void take_step(struct sequence *sequence, const struct gen_home *home,
         has_computed_prompt(sequence, home);
     sequence_settle(sequence);
     sequence_tell_progress(sequence, home);
+    if (is_next && computed->ranked) {
+        sequence_add_ranked(sequence, home, computed->ranked);
+        return;
+    }
     if (is_next) {
         sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
         run_ahead(sequence, home);
@@ -334,7 +382,7 @@ static void tell(struct sequence *sequence, const struct gen_home *home, enum st
     finish.sentence = sentence;
     if (status == STATUS_OK)
         finish.reason = sequence_finish_reason(sequence, home);
-    finish.is_complete = finish.reason == GEN_FINISH_STOP &&
+    finish.is_complete = finish.reason == GEN_FINISH_STOP && !finish.search &&
                          !is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]);
     gen_home_finish_stream(home, sequence->job, &finish);
 }
@@ -351,6 +399,8 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
     if (sequence->handover)
         handover_close(sequence->handover, home, HANDOVER_DISCARD);
     tell(sequence, home, status, sentence);
+    if (sequence_searches(sequence))
+        sequence_leave_beams(sequence, home);
     kv_manager_free(home->manager, &sequence->table);
     assert(home->jobs[id] == sequence->job);
     schedule_remove(home->schedule, id);

@@ -23,6 +23,7 @@
  */
 #pragma once
 
+#include "gen_worker/sequence_beams.h"
 #include "gen_worker/sequence_blocks.h"
 #include "gen_worker/sequence_place.h"
 #include "gen_worker/sequence_progress.h"
@@ -30,7 +31,7 @@
 /* Becomes the job's owner: state PAUSED, as it has no blocks. */
 void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job);
 /* Gives it back. */
-void sequence_leave_job(struct sequence *sequence);
+void sequence_leave_job(struct sequence *sequence, const struct gen_home *home);
 
 /* RESERVED -> LOCAL_PREFILL, where it wants no context worker, or no hand-over is free. Sets place and its reason. */
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
@@ -42,6 +43,9 @@ void sequence_begin_local(struct sequence *sequence, const struct gen_home *home
 /* One more token, drawn here or by the context worker. logprobs may be NULL. */
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs);
+/* In place of that, of a beam search: the rows behind its running beams. */
+void sequence_add_ranked(struct sequence *sequence, const struct gen_home *home,
+                         const struct ranked_row *rows);
 /* Of a token that another process drew. CONSTRAINT_UNMET: the constraint does not allow it. Changes nothing. */
 MUST_CHECK enum status sequence_judge_token(struct sequence *sequence, const struct gen_home *home,
                                             uint32_t token_id, struct error *error);
@@ -51,7 +55,8 @@ struct computed {
     bool has_token;    /* a token was drawn after them: the next one, or one to verify the first */
     uint32_t token_id;
     struct token_logprobs logprobs;
-    const struct draw *fault; /* NULL: none. Else there is no token */
+    const struct ranked_row *ranked; /* of a beam search in place of the token: [running beams] */
+    const struct draw *fault;        /* NULL: none. Else there is no token */
 };
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed);

@@ -2,6 +2,7 @@
 
 #include "engine/cache_events.h"
 #include "engine/prefix_tier.h"
+#include "gen_worker/sequence_beams.h"
 #include "gen_worker/sequence_place.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
@@ -135,6 +136,12 @@ void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home
         keep(sequence, home, sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
 
+/* Of so many tokens, those that are not of one beam among others. */
+static uint32_t n_of_one(const struct sequence *sequence, uint32_t n_tokens)
+{
+    return sequence_searches(sequence) ? sequence_n_of_prompt(sequence, n_tokens) : n_tokens;
+}
+
 /* Hashes the whole blocks of all known tokens. */
 static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
 {
@@ -142,7 +149,7 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
     const struct prefix_key *key = &home->options->prefix_key;
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t n = sequence->n_hashed, n_done = n * block_tokens;
-    const uint32_t n_known = sequence->n_tokens / block_tokens;
+    const uint32_t n_known = n_of_one(sequence, sequence->n_tokens) / block_tokens;
     const uint32_t n_tokens = block_tokens * (n_known < sequence->table.spans_max
                                                   ? n_known
                                                   : sequence->table.spans_max);
@@ -164,7 +171,7 @@ static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home
 {
     const uint32_t n_prompt = sequence_n_prompt(sequence);
     bool is_all = sequence->n_kv <= n_prompt || forward_phases_agree(home->options->forward);
-    return is_all ? sequence->n_kv : n_prompt;
+    return is_all ? n_of_one(sequence, sequence->n_kv) : n_prompt;
 }
 
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
@@ -254,7 +261,15 @@ enum status sequence_prepare(struct sequence *sequence, const struct gen_home *h
                                     .end = sequence->n_kv + n_tokens,
                                     .known = n_known,
                                     .is_reply = next_of(sequence) == KV_NEXT_REPLY};
-    const enum status status = kv_manager_prepare(home->manager, &sequence->table, &need);
+    /* Blocks of the prompt may be given back: what tokens depend on is remembered. */
+    const bool is_first = sequence->n_kv == sequence_n_prompt(sequence);
+    const bool has_beams = sequence_searches(sequence) && sequence_n_generated(sequence) > 0;
+    if (has_beams && is_first)
+        remember_origins(sequence, home, geometry_spans(&home->options->geometry, sequence->n_kv),
+                         false);
+    const enum status status = has_beams
+                                   ? sequence_prepare_beams(sequence, home, &need)
+                                   : kv_manager_prepare(home->manager, &sequence->table, &need);
     assert(status != STATUS_INVALID_ARGUMENT && "the schedule knows how long it may become");
     return status;
 }
@@ -268,6 +283,8 @@ void sequence_settle_blocks(struct sequence *sequence, const struct gen_home *ho
     const bool has_sinks = sequence->table.sinks.window > 0;
     remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, !has_sinks);
     kv_manager_settle(home->manager, &sequence->table, sequence->n_kv, next_of(sequence));
+    if (sequence_searches(sequence))
+        sequence_settle_beams(sequence, home, sequence->n_kv);
 }
 
 void sequence_pause(struct sequence *sequence, const struct gen_home *home)
@@ -283,6 +300,8 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
     sequence->n_kv = sequence->n_ahead = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;
+    if (sequence_searches(sequence))
+        sequence_restart_beams(sequence, home);
 }
 
 bool sequence_has_used(const struct sequence *sequence, const struct gen_home *home,

@@ -1,11 +1,14 @@
 #include "gen_worker/sequence_handover.h"
 
 #include "base/log/log.h"
+#include "gen_worker/sequence_beams.h"
 #include "gen_worker/sequence_scores.h"
+#include "model/sampling/beam_search.h"
 #include "sampling_params/sampling_codec.h"
 #include "schedule/schedule.h"
 
 #include <assert.h>
+#include <math.h>
 
 void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
                              struct handover *handover, uint64_t id, uint64_t now_ns)
@@ -27,14 +30,34 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
 
 /* ---- what the context worker says ---- */
 
+/* As many as a step needs, unless its rules leave fewer; best first, each once. */
+static bool is_ranked(const struct sequence *sequence, const struct gen_home *home,
+                      const struct ranked_row *row)
+{
+    if (!row || row->n == 0 || row->n > beam_search_n_ranked(sequence->job->search))
+        return false;
+    for (uint32_t i = 0; i < row->n; i++) {
+        if (row->ids[i] >= home->options->vocabulary || !isfinite(row->logprobs[i]) ||
+            (i > 0 && row->logprobs[i] > row->logprobs[i - 1]))
+            return false;
+        for (uint32_t other = 0; other < i; other++)
+            if (row->ids[other] == row->ids[i])
+                return false;
+    }
+    return true;
+}
+
 static enum status on_first_token(struct sequence *sequence, const struct gen_home *home,
                                   const struct prefill_event *event, struct error *error)
 {
     uint32_t token_id = event->first_token.token_id;
+    const bool searches = sequence_searches(sequence);
     bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
     struct handover *handover = sequence->handover;
     if (handover->state != HANDOVER_FETCHING || handover->has_first_token)
         return error_set(error, STATUS_TRANSFER_FAILED, "a first token came in the wrong order");
+    if (searches && !is_ranked(sequence, home, event->first_token.ranked))
+        return error_set(error, STATUS_TRANSFER_FAILED, "the first tokens are not ranked ones");
     if (token_id >= home->options->vocabulary ||
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
@@ -43,6 +66,11 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
                          "a first token came behind %u of %u prompt log-probabilities",
                          handover->n_scored, sequence_n_prompt(sequence));
     handover->has_first_token = true;
+    if (searches) {
+        schedule_computed(home->schedule, sequence_schedule_id(sequence), 0, 1);
+        sequence_add_ranked(sequence, home, event->first_token.ranked);
+        return STATUS_OK;
+    }
     if (sequence_n_generated(sequence) > 0) { /* it was sent before the pause */
         bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
         if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
@@ -244,6 +272,8 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
     handover_close(handover, home, HANDOVER_DISCARD);
     sequence->handover = NULL;
     sequence->is_fallback = true;
+    if (sequence_searches(sequence))
+        sequence_restart_beams(sequence, home);
     sequence->must_verify = sequence_n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
     sequence_begin_local(sequence, home, now_ns);

@@ -16,11 +16,20 @@ enum sequence_state {
     SEQUENCE_COMMITTING,
     SEQUENCE_LOCAL_PREFILL, /* computes known tokens here: a prompt, or after a pause */
     SEQUENCE_DECODING,
-    SEQUENCE_PAUSED
+    SEQUENCE_PAUSED,
+    SEQUENCE_LENT /* its table and tokens are a beam's of another sequence; it has no job */
 };
 
 #define SEQUENCE_ORIGINS_MAX 8u
 #define SEQUENCE_AHEAD_MAX   8u /* so that no sequence makes a step long */
+
+/* Of a beam search: sequence_beams.h. */
+struct sequence_beams {
+    struct sequence
+        *lent[BEAMS_MAX];        /* [n_beams] slots: the sequence itself, then those lent to it */
+    uint32_t slots[BEAMS_MAX];   /* of the running beams */
+    uint32_t sources[BEAMS_MAX]; /* of each slot: whose copy it is to become; itself: none's */
+};
 
 struct sequence {
     enum sequence_state state;
@@ -35,6 +44,7 @@ struct sequence {
         n_ahead; /* while DECODING: tokens behind the last drawn one, which a constraint forced; computed with that */
     uint32_t
         n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
+    struct sequence_beams beams;
     struct draft_luck luck;
     uint32_t n_drafted, n_accepted; /* tokens that were guessed; of these, drawn and kept */
     uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
@@ -62,6 +72,12 @@ struct sequence {
 
 MUST_CHECK enum status sequence_init(struct sequence *sequence, const struct gen_home *home);
 void sequence_finish(struct sequence *sequence); /* gives all back; a zeroed one is fine */
+
+/* Of a request: neither free nor lent. */
+static inline bool sequence_has_job(const struct sequence *sequence)
+{
+    return sequence->state != SEQUENCE_FREE && sequence->state != SEQUENCE_LENT;
+}
 
 /* LOCAL_PREFILL or DECODING, by what is left to compute of the tokens that it knows; of those ahead, n_ahead. */
 void sequence_settle(struct sequence *sequence);

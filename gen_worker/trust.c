@@ -15,7 +15,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
     assert(incarnation != 0 && "that is this worker's own KV");
     for (uint32_t i = 0; i < home->options->sequences_max; i++) {
         struct sequence *sequence = &home->sequences[i];
-        if (sequence->state == SEQUENCE_FREE)
+        if (!sequence_has_job(sequence))
             continue;
         if (sequence_has_used(sequence, home, incarnation)) {
             sequence_end(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE);

@@ -342,6 +342,71 @@ enum status block_table_prepare(struct block_table *table, const struct block_ne
     return STATUS_OK;
 }
 
+/* ---- copies ---- */
+
+static const block_id *other_ids(const struct block_table *table, uint32_t group)
+{
+    return table->blocks + (size_t)group * table->spans_max;
+}
+
+/* Of the spans of a group those from n_full on, of an empty table. */
+static enum status acquire_copies(struct block_table *table, const struct block_table *from,
+                                  uint32_t n_full)
+{
+    uint64_t missing = 0;
+    for (uint32_t group = 0; group < block_table_n_rows(from); group++) {
+        const uint32_t first = from->first[group] > n_full ? from->first[group] : n_full;
+        missing += from->end[group] > first ? from->end[group] - first : 0;
+    }
+    TRY(make_free(table, (uint32_t)missing));
+    for (uint32_t group = 0; group < block_table_n_rows(from); group++) {
+        const uint32_t first = from->first[group] > n_full ? from->first[group] : n_full;
+        table->first[group] = from->first[group];
+        table->end[group] = smaller(first, from->end[group]);
+        const uint32_t n_shared = table->end[group] - table->first[group];
+        block_id *ids = ids_of(table, group) + table->first[group];
+        memcpy(ids, other_ids(from, group) + table->first[group], n_shared * sizeof *ids);
+        block_pool_share(table->pool, ids, n_shared);
+        table->n_blocks += n_shared;
+        TRY(acquire(table, group, (struct range){from->first[group], from->end[group]}));
+    }
+    table->n_spans = from->n_spans;
+    return STATUS_OK;
+}
+
+/* Shares what is full, in place of its own. */
+static void follow(struct block_table *table, const struct block_table *from, uint32_t n_full)
+{
+    assert(table->n_spans == from->n_spans);
+    for (uint32_t group = 0; group < block_table_n_rows(from); group++) {
+        const uint32_t first = from->first[group], end = smaller(from->end[group], n_full);
+        assert(table->first[group] == first && table->end[group] == from->end[group]);
+        if (end <= first)
+            continue;
+        block_id *ids = ids_of(table, group) + first;
+        block_pool_share(table->pool, other_ids(from, group) + first, end - first);
+        block_pool_release(table->pool, ids, end - first);
+        memcpy(ids, other_ids(from, group) + first, (end - first) * sizeof *ids);
+    }
+}
+
+enum status block_table_copy(struct block_table *table, const struct block_table *from,
+                             uint32_t n_tokens)
+{
+    const uint32_t n_full = n_tokens / table->block_tokens;
+    assert(table != from && table->pool == from->pool && from->n_blocks > 0);
+    assert(from->n_dropped == 0 && from->groups.n_state == 0 && n_full <= from->n_spans);
+    if (table->n_blocks == 0)
+        TRY(acquire_copies(table, from, n_full));
+    else
+        follow(table, from, n_full);
+    for (uint32_t group = 0; group < block_table_n_rows(from); group++)
+        if (n_tokens % table->block_tokens != 0 && n_full < from->end[group])
+            block_pool_copy(table->pool, ids_of(table, group) + n_full,
+                            other_ids(from, group) + n_full, 1);
+    return STATUS_OK;
+}
+
 void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
 {
     assert(n <= table->n_spans || table->n_dropped > 0);

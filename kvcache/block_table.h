@@ -79,6 +79,12 @@ void block_table_give_back(struct block_table *table, const struct block_need *n
  * cached blocks without a holder. NO_BLOCKS: nothing was acquired. INVALID_ARGUMENT: over spans_max. */
 MUST_CHECK enum status block_table_prepare(struct block_table *table,
                                            const struct block_need *need);
+/* The table becomes a copy of another one's first n_tokens tokens, of which nothing was dropped, and which has no state: it shares the
+ * blocks that these fill, and has blocks of its own for the rest of what the other one holds, with the bytes of the other's block in
+ * which the tokens end. It was empty, or was such a copy (or the other of one) before, of no more tokens, and holds the same
+ * spans. NO_BLOCKS: it stays empty. */
+MUST_CHECK enum status block_table_copy(struct block_table *table, const struct block_table *from,
+                                        uint32_t n_tokens);
 /* Adds the first n spans to the prefix tree, if there is one, as far as the table holds them; none if some were dropped. */
 void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
 

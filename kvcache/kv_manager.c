@@ -120,6 +120,20 @@ void kv_manager_settle(struct kv_manager *manager, struct block_table *table, ui
         manager->kind->settle(table, position, next);
 }
 
+bool kv_manager_copies(const struct kv_manager *manager)
+{
+    return manager->kind->shares && manager->geometry.groups.n_state == 0 &&
+           manager->geometry.sinks.window == 0;
+}
+
+enum status kv_manager_copy(struct kv_manager *manager, struct block_table *table,
+                            const struct block_table *from, uint32_t n_tokens)
+{
+    assert(kv_manager_copies(manager));
+    (void)manager;
+    return block_table_copy(table, from, n_tokens);
+}
+
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n)
 {

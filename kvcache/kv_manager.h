@@ -74,6 +74,10 @@ void kv_manager_settle(struct kv_manager *manager, struct block_table *table, ui
                        enum kv_next next);
 /* False: sequences keep what they have. */
 bool kv_manager_settles(const struct kv_manager *manager);
+/* Whether sequences can be copied: block_table_copy. */
+bool kv_manager_copies(const struct kv_manager *manager);
+MUST_CHECK enum status kv_manager_copy(struct kv_manager *manager, struct block_table *table,
+                                       const struct block_table *from, uint32_t n_tokens);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n);

@@ -124,14 +124,18 @@ uint32_t schedule_blocks(const struct schedule *schedule, const struct schedule_
     const struct schedule_options *options = &schedule->options;
     const uint32_t n_prompt = n_spans_of(options, entry->n_prompt);
     uint32_t n_spans = n_spans_of(options, n_tokens);
+    const uint64_t n_beams = n_tokens > entry->n_prompt ? entry->n_beams : 1;
+    const uint64_t n_common = (n_beams - 1) * (entry->n_prompt / options->block_tokens);
     if (options->reply_spans > 0 && n_spans > n_prompt && n_spans > options->reply_spans)
         n_spans = n_prompt > options->reply_spans ? n_prompt : options->reply_spans;
-    uint64_t n = options->n_groups > 0 ? 0 : n_spans;
+    uint64_t n = options->n_groups > 0 ? 0 : n_beams * n_spans - n_common;
     if (options->blocks_fixed > 0)
         return n_tokens > 0 ? options->blocks_fixed : 0;
     n += n_tokens > 0 ? options->blocks_beside : 0;
     for (uint32_t i = 0; i < options->n_groups; i++)
-        n += n_spans < options->span_limits[i] ? n_spans : options->span_limits[i];
+        n += options->span_limits[i] == UINT32_MAX ? n_beams * n_spans - n_common
+             : n_spans < options->span_limits[i]   ? n_beams * n_spans
+                                                   : n_beams * options->span_limits[i];
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
@@ -222,7 +226,10 @@ static void count_waiting(struct schedule *schedule, schedule_id id, bool waits)
     share->n_waiting += waits ? 1 : UINT32_MAX;
     if (entry->was_paused)
         schedule->n_paused += waits ? 1 : UINT32_MAX;
-    assert(schedule->n_paused + schedule->n_admitted <= schedule->options.sequences_max);
+    if (entry->was_paused)
+        schedule->n_places += waits ? entry->n_beams : 0 - entry->n_beams;
+    assert(schedule->n_paused + schedule->n_admitted <= schedule->n_places);
+    assert(schedule->n_places <= schedule->options.sequences_max);
 }
 
 void schedule_start(struct schedule *schedule, schedule_id id)
@@ -231,6 +238,7 @@ void schedule_start(struct schedule *schedule, schedule_id id)
     assert(entry->state == SCHEDULE_WAITING && entry->n_blocks == 0);
     assert(schedule->n_admitted < schedule->options.sequences_max);
     count_waiting(schedule, id, false);
+    schedule->n_places += entry->n_beams;
     schedule_id *admitted = schedule->admitted;
     uint32_t at = schedule->n_admitted++;
     for (; at > 0 && fair_queue_is_before(&schedule->queue, id, admitted[at - 1]); at--)
@@ -255,6 +263,7 @@ static void give_up(struct schedule *schedule, schedule_id id)
     while (schedule->admitted[at] != id)
         at++;
     schedule->n_admitted--;
+    schedule->n_places -= entry->n_beams;
     memmove(schedule->admitted + at, schedule->admitted + at + 1,
             (schedule->n_admitted - at) * sizeof *schedule->admitted);
     hold(schedule, id, false);
@@ -295,6 +304,9 @@ static enum status check_request(const struct schedule *schedule,
     if (request->priority > SCHEDULE_PRIORITY_MAX || request->priority < -SCHEDULE_PRIORITY_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, wanted %d to %d",
                          request->priority, -SCHEDULE_PRIORITY_MAX, SCHEDULE_PRIORITY_MAX);
+    if (request->n_beams > options->sequences_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "n_beams is %u, sequences_max %u",
+                         request->n_beams, options->sequences_max);
     if (request->cached_tokens >= request->prompt_tokens ||
         request->blocks_shared > blocks_without_limit(options, request->cached_tokens))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -303,12 +315,18 @@ static enum status check_request(const struct schedule *schedule,
     return STATUS_OK;
 }
 
+static uint32_t beams_of(const struct schedule_request *request)
+{
+    return request->n_beams > 0 ? request->n_beams : 1;
+}
+
 static enum status check_room(const struct schedule *schedule,
                               const struct schedule_request *request, struct error *error)
 {
     const struct schedule_options *options = &schedule->options;
     const struct share *share = shares_find(&schedule->shares, request->sharer);
-    struct schedule_entry entry = {.n_prompt = request->prompt_tokens,
+    struct schedule_entry entry = {.n_beams = beams_of(request),
+                                   .n_prompt = request->prompt_tokens,
                                    .max_new = request->max_new_tokens};
     uint32_t n_blocks = schedule_blocks_at_end(schedule, &entry);
     if (n_blocks > options->n_blocks)
@@ -335,6 +353,7 @@ enum status schedule_add(struct schedule *schedule, const struct schedule_reques
     schedule_id id = schedule->unused[--schedule->n_unused];
     schedule->entries[id] = (struct schedule_entry){
         .is_known = true,
+        .n_beams = beams_of(request),
         .needs_handover = request->needs_handover,
         .n_prompt = request->prompt_tokens,
         .max_new = request->max_new_tokens,
@@ -414,6 +433,12 @@ void schedule_fetch(struct schedule *schedule, schedule_id id)
     entry->state = SCHEDULE_FETCHING;
 }
 
+/* Sequences that a token of it is computed for. */
+static uint32_t n_computing(const struct schedule_entry *entry)
+{
+    return entry->state == SCHEDULE_DECODING ? entry->n_beams : 1;
+}
+
 static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens)
 {
     struct schedule_entry *entry = &schedule->entries[id];
@@ -424,7 +449,7 @@ static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens
     uint32_t n_first = entry->n_kv > n_before ? entry->n_kv - n_before : 0;
     entry->n_charged = n_before + n_first;
     schedule->tokens_again += n_tokens - n_first;
-    fair_queue_charge(&schedule->queue, id, n_first);
+    fair_queue_charge(&schedule->queue, id, n_first * n_computing(entry));
     if (entry->state == SCHEDULE_COMPUTING) {
         uint64_t unit = fair_queue_tenant_of(&schedule->queue, id)->unit;
         schedule->holdings[schedule->queue.items[id].tenant].chunk_time += n_tokens * unit;
@@ -468,6 +493,14 @@ void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tok
     entry->n_tokens += n_new;
     if (!is_fetching)
         settle(entry);
+}
+
+void schedule_restart(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(entry->state == SCHEDULE_WAITING || entry->state == SCHEDULE_FETCHING);
+    assert(entry->n_kv <= entry->n_prompt && entry->n_ahead == 0);
+    entry->n_tokens = entry->n_prompt;
 }
 
 void schedule_run_ahead(struct schedule *schedule, schedule_id id)

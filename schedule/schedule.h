@@ -24,6 +24,10 @@
  *     KV      [ cached | computed, n_kv ....]                       at most prompt + max_new - 1 in the end
  *     spans   [    ][    ][    ][    ][    ][    ][    ][    ]      ceil(n_tokens / block_tokens)
  *
+ * Beams. A request may become n_beams sequences when its first token is known. It takes as many places, computes a token of each in a
+ * step, and holds blocks for each; whole blocks of the prompt are common. When it is paused it begins again behind its prompt
+ * (schedule_restart).
+ *
  * In each group of layers it holds a block for each span; in a group with a window for at most span_limits of them; beside
  * these it may have blocks for all of its tokens (blocks_beside). What
  * a step needs beyond that, for the tokens that it computes, the caller keeps aside: n_blocks and n_blocks_available do
@@ -93,7 +97,7 @@ struct schedule_options {
     uint32_t batch_tokens;    /* the most in a step; over block_tokens */
     uint32_t chunk_tokens;    /* the most of one prompt in a step; at least block_tokens */
     uint64_t step_target_ns;  /* target time of a step with prompts; 0: no target */
-    uint32_t sequences_max;   /* the most admitted at a time, and in a batch */
+    uint32_t sequences_max;   /* the most admitted at a time, and in a batch; each beam is one */
     uint32_t waiting_max;     /* the most waiting requests */
     uint32_t headroom_blocks; /* MAX_UTILIZATION: stay free at an admission beside others */
     uint32_t aging_ms;        /* waiting time that equals one step of priority */
@@ -111,6 +115,7 @@ struct schedule_request {
     uint32_t cached_tokens;  /* with KV, at the start of the prompt; not all of it */
     uint32_t
         blocks_shared; /* of these, whole blocks without a limit and with a holder: they cost nothing */
+    uint32_t n_beams;    /* 0 is 1; at most sequences_max */
     bool needs_handover; /* this worker cannot compute the prompt */
     bool is_whole;       /* its prompt is one chunk, of at most chunk_tokens */
 };
@@ -201,7 +206,7 @@ struct schedule_work {
     schedule_id id;
     uint32_t first; /* position of the first token to compute: n_kv */
     uint32_t
-        n_tokens; /* ends at a block boundary, unless it is the last chunk; a decode: 1, or those that ran ahead, too */
+        n_tokens; /* ends at a block boundary, unless it is the last chunk; a decode: 1 of each beam, or those that ran ahead, too */
     uint32_t n_known;  /* tokens that its table must have blocks for, */
     uint32_t n_blocks; /* and how many these are between two steps */
     bool draws;        /* computes the last known token, so the next one is drawn */
@@ -224,6 +229,9 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
  * reported: for example the first token of a prompt with 0 on a context worker. */
 void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens,
                        uint32_t n_new);
+
+/* Of a request with beams, while it waits or a KV transfer brings its prompt: what it has generated is forgotten. */
+void schedule_restart(struct schedule *schedule, schedule_id id);
 
 /* Of a decode: one more token is known without being drawn. It is computed with the one before it, in one step if the batch has
  * room, and the next one is drawn behind it. */

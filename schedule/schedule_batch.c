@@ -13,6 +13,7 @@ static void add_work(struct schedule *schedule, struct schedule_batch *batch, sc
                      uint32_t n_tokens)
 {
     const struct schedule_entry *entry = &schedule->entries[id];
+    const uint32_t n_beams = entry->state == SCHEDULE_DECODING ? entry->n_beams : 1;
     assert(n_tokens > 0 && batch->n < schedule->options.sequences_max);
     uint32_t n_kv = entry->n_kv + n_tokens;
     assert(schedule_blocks(schedule, entry, entry->n_tokens) <= entry->n_granted);
@@ -22,7 +23,7 @@ static void add_work(struct schedule *schedule, struct schedule_batch *batch, sc
                                                         .n_known = entry->n_tokens,
                                                         .n_blocks = entry->n_granted,
                                                         .draws = n_kv == entry->n_tokens};
-    batch->n_tokens += n_tokens;
+    batch->n_tokens += n_tokens * n_beams;
 }
 
 /* The most of one sequence in a step. Where a group of layers has a limit, what begins inside a span ends with it: blocks for more
@@ -54,7 +55,7 @@ static uint64_t count_decodes(const struct schedule *schedule)
     uint64_t n = 0;
     for (uint32_t i = 0; i < schedule->n_admitted; i++) {
         const struct schedule_entry *entry = &schedule->entries[schedule->admitted[i]];
-        n += computes(entry, SCHEDULE_DECODING) ? 1 + entry->n_ahead : 0;
+        n += computes(entry, SCHEDULE_DECODING) ? entry->n_beams + entry->n_ahead : 0;
     }
     return n;
 }
@@ -70,11 +71,11 @@ static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max, uint32
     for (uint32_t i = 0; i < n_admitted && n_tokens < n_max; i++) {
         schedule_id id = schedule->admitted[(start + i) % n_admitted];
         struct schedule_entry *entry = &schedule->entries[id];
-        if (!computes(entry, SCHEDULE_DECODING))
+        if (!computes(entry, SCHEDULE_DECODING) || entry->n_beams > n_max - n_tokens)
             continue;
         const uint32_t n_left = smaller(n_max - n_tokens, tokens_max(schedule, entry));
         entry->n_chosen = smaller(1 + entry->n_ahead, n_left);
-        n_tokens += entry->n_chosen;
+        n_tokens += entry->n_chosen * entry->n_beams;
         schedule->decodes[n++] = id;
     }
     schedule->has_turn = is_too_much;

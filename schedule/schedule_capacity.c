@@ -103,22 +103,32 @@ static bool is_within_share(const struct schedule *schedule, const struct schedu
             n_unneeded >= options->n_blocks - n_share + n_blocks);
 }
 
-/* The next request of the tenant: its head, unless there is no place for it (paused ones keep theirs), or its
- * sharer has used up its share; then the first one after it from another sharer. FAIR_NONE: none. */
-static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *tenant,
-                           uint64_t n_unneeded)
+static bool has_places(const struct schedule *schedule, const struct schedule_entry *entry)
 {
-    bool has_place = schedule->n_admitted + schedule->n_paused < schedule->options.sequences_max;
+    return entry->was_paused ||
+           schedule->n_places + entry->n_beams <= schedule->options.sequences_max;
+}
+
+/* The next request of the tenant: its head, unless its sharer has used up its share; then the first one after it from another
+ * sharer. When a request lacks places, those behind it wait, but for paused ones, which keep theirs: waits_inout. FAIR_NONE:
+ * none. */
+static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *tenant,
+                           uint64_t n_unneeded, bool *waits_inout)
+{
     schedule_id id = tenant->head;
     schedule->n_looks++;
     for (; id != FAIR_NONE; id = schedule->queue.items[id].next) {
         const struct schedule_entry *entry = &schedule->entries[id];
         struct share *share = &schedule->shares.all[entry->share];
         if (entry->is_held || share->skipped == schedule->n_looks ||
-            (!has_place && !entry->was_paused))
+            (*waits_inout && !entry->was_paused))
             continue;
-        if (is_within_share(schedule, entry, n_unneeded))
-            break;
+        if (is_within_share(schedule, entry, n_unneeded)) {
+            if (has_places(schedule, entry))
+                break;
+            *waits_inout = true;
+            continue;
+        }
         share->skipped = schedule->n_looks;
     }
     return id;
@@ -153,12 +163,13 @@ static void admit(struct schedule *schedule, const struct schedule_room *room, u
     uint32_t n_handovers = room->n_handovers_free;
     uint64_t n_needed = n_still_needed(schedule);
     const struct fair_turn *turn;
+    bool waits = false;
     add_turns(schedule);
     while ((turn = fair_turns_first(&schedule->turns)) &&
            schedule->n_admitted < schedule->options.sequences_max) {
         const struct fair_tenant *tenant = &schedule->queue.tenants[turn->tenant];
         uint64_t n_unneeded = n_left > n_needed ? n_left - n_needed : 0;
-        schedule_id id = next_of(schedule, tenant, n_unneeded);
+        schedule_id id = next_of(schedule, tenant, n_unneeded, &waits);
         if (id == FAIR_NONE) {
             fair_turns_drop_first(&schedule->turns);
             continue;

@@ -25,6 +25,7 @@ struct schedule_entry {
     bool needs_handover;
     bool is_held; /* not to be admitted now */
     bool is_whole;
+    uint32_t n_beams; /* 1 or more: its places */
     uint32_t n_prompt, max_new;
     uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
     uint32_t n_kv;       /* of these, computed; 0 while it waits */
@@ -63,7 +64,8 @@ struct schedule {
     uint64_t n_looks;        /* searches for the next request since the start: shares.h */
     schedule_id *admitted;   /* [sequences_max] */
     uint32_t n_admitted;
-    uint32_t n_paused; /* waiting ones that were paused: each keeps a place */
+    uint32_t n_paused; /* waiting ones that were paused: each keeps its places */
+    uint32_t n_places; /* of the admitted and the paused ones */
     uint64_t pauses, tokens_again;
 
     schedule_id *paused;                   /* [sequences_max] by the last capacity */

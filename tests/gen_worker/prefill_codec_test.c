@@ -84,3 +84,40 @@ Test(prefill_codec, an_end_without_a_seal_or_with_other_digests_is_corrupt)
     last.response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT__NOT_SET;
     cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_CORRUPT);
 }
+
+/* ---- ranked first tokens ---- */
+
+Test(prefill_codec, first_tokens_of_a_beam_search_are_a_row)
+{
+    struct last last;
+    struct prefill_events events;
+    uint32_t ids[] = {5, 2, 8};
+    float logprobs[] = {-0.5F, -1, -2};
+    make(&last);
+    last.first.ranked_token_ids = ids;
+    last.first.ranked_logprobs = logprobs;
+    last.first.n_ranked_token_ids = last.first.n_ranked_logprobs = 3;
+    cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_OK);
+    const struct ranked_row *row = events.list[0].first_token.ranked;
+    cr_assert(row && row->n == 3 && row->ids[2] == 8);
+    cr_assert_eq(row->logprobs[1], -1);
+    last.first.n_ranked_logprobs = 2;
+    cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_CORRUPT);
+    last.first.n_ranked_token_ids = 0;
+    cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_CORRUPT);
+}
+
+Test(prefill_codec, a_row_of_first_tokens_is_bounded)
+{
+    static uint32_t ids[RANKED_ROW_MAX + 1];
+    static float logprobs[RANKED_ROW_MAX + 1];
+    struct last last;
+    struct prefill_events events;
+    make(&last);
+    last.first.ranked_token_ids = ids;
+    last.first.ranked_logprobs = logprobs;
+    last.first.n_ranked_token_ids = last.first.n_ranked_logprobs = RANKED_ROW_MAX + 1;
+    cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_CORRUPT);
+    last.first.n_ranked_token_ids = last.first.n_ranked_logprobs = RANKED_ROW_MAX;
+    cr_assert_eq(prefill_events_decode(&last.response, &scratch, &events), STATUS_OK);
+}

@@ -73,8 +73,9 @@ struct client {
     const struct plan_request *plan;
     uint32_t *prompt;
     struct sampling_params sampling;
-    bool wants_scores;   /* of its prompt */
-    uint32_t n_expected; /* tokens of the right answer */
+    bool wants_scores;              /* of its prompt */
+    struct oracle_replies *replies; /* of a beam search: the right ones; NULL: it asks for none */
+    uint32_t n_expected;            /* tokens of the right answer */
     enum gen_finish_reason reason_expected;
     const uint32_t *expected;
     uint32_t n_tokens; /* received */
@@ -97,6 +98,7 @@ struct totals {
     uint64_t drafted, accepted;                       /* tokens that were guessed, and kept */
     uint64_t latents_crossed;                         /* prompts of the model that caches latents */
     uint64_t texts_narrow, texts_of_bart;             /* crossed with 8 bits; of those of BART */
+    uint64_t searches, searches_crossed;              /* of beams; of these, with a hand-over */
     uint64_t forced_last;                             /* replies that ended with such a token */
     uint64_t local_prompts;                           /* in a crowd */
     uint64_t replies_dropping, crossed_short, narrow; /* with sinks */

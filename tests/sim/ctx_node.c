@@ -125,6 +125,9 @@ static void on_event(void *arg, void *stream, const struct prefill_event *event)
         message->event.ready.block_ids = sim_copy(wire, event->ready.block_ids, bytes);
         if (event->ready.digests)
             message->event.ready.digests = sim_copy(wire, event->ready.digests, bytes);
+    } else if (event->kind == EVENT_FIRST_TOKEN && event->first_token.ranked) {
+        message->event.first_token.ranked = sim_copy(wire, event->first_token.ranked,
+                                                     sizeof *event->first_token.ranked);
     } else if (event->kind == EVENT_SCORES) {
         sim_copy_scores(wire, &event->scores, &message->event.scores);
     }

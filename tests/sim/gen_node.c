@@ -90,6 +90,9 @@ static void on_finish(void *arg, void *stream, const struct gen_finish *finish)
     struct sim_message *message = sim_message_new(wire, SIM_END);
     message->end.status = finish->status;
     message->end.finish = *finish;
+    message->end.finish.search = NULL;
+    if (finish->search && finish->status == STATUS_OK)
+        message->end.replies = sim_copy_replies(wire, finish->search);
     message->end.finish.sentence = sim_copy(wire, finish->sentence, strlen(finish->sentence) + 1);
     message->end.finish.context_worker = sim_copy(wire, finish->context_worker,
                                                   strlen(finish->context_worker) + 1);

@@ -19,6 +19,20 @@ void *sim_copy(struct wire *wire, const void *bytes, size_t n_bytes)
     return copy;
 }
 
+struct oracle_replies *sim_copy_replies(struct wire *wire, const struct beam_search *search)
+{
+    struct oracle_replies *replies = wire_alloc(wire, sizeof *replies);
+    replies->n = beam_search_n_results(search);
+    for (uint32_t i = 0; i < replies->n; i++) {
+        const struct beam_result result = beam_search_result(search, i);
+        replies->all[i].n_tokens = result.n_tokens;
+        replies->all[i].score = result.score;
+        replies->all[i].is_end = result.is_end;
+        beam_search_tokens(search, i, replies->all[i].tokens);
+    }
+    return replies;
+}
+
 void sim_copy_scores(struct wire *wire, const struct prompt_scores *scores,
                      struct prompt_scores *copy_out)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tests/sim/cluster.h"
+#include "tests/sim/oracle_beams.h"
 
 enum sim_message_kind {
     /* client to worker */
@@ -39,13 +40,16 @@ struct sim_message {
         struct {
             enum status status;
             char sentence[128];
-            struct gen_finish finish; /* of a decode */
+            struct gen_finish finish;             /* of a decode */
+            const struct oracle_replies *replies; /* of a beam search; NULL: none */
         } end;
     };
 };
 
 struct sim_message *sim_message_new(struct wire *wire, enum sim_message_kind kind);
 void *sim_copy(struct wire *wire, const void *bytes, size_t n_bytes);
+/* Of a search that is over. */
+struct oracle_replies *sim_copy_replies(struct wire *wire, const struct beam_search *search);
 void sim_copy_scores(struct wire *wire, const struct prompt_scores *scores,
                      struct prompt_scores *copy_out);
 void sim_send_end(struct wire_call *call, struct wire *wire, enum status status,

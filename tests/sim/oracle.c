@@ -500,3 +500,59 @@ const float *oracle_scores(struct oracle *oracle, const struct oracle_question *
         score(oracle, question, scores);
     return scores->logprobs;
 }
+
+/* ---- whole sequences ---- */
+
+uint32_t oracle_begin_whole(struct oracle *oracle, const struct oracle_question *question,
+                            struct oracle_parts *parts_out, uint32_t *tokens_out)
+{
+    uint32_t text[ORACLE_PROMPT_MAX];
+    const bool has_text = oracle_has_encoder(question->model);
+    block_id *blocks = calloc(N_BLOCKS_MAX, sizeof *blocks);
+    if (!blocks)
+        abort();
+    *parts_out = (struct oracle_parts){
+        .blocks = blocks,
+        .n_blocks = acquire(oracle->pools[question->model][question->dtype], blocks),
+        .logits = oracle->logits,
+        .sampler = oracle->samplers[question->model]};
+    oracle_prompt(oracle, question->model, question->family, question->n_prompt,
+                  has_text ? text : tokens_out);
+    if (!has_text)
+        return question->n_prompt;
+    const struct forward_text whole = {.token_ids = text,
+                                       .n_tokens = question->n_prompt,
+                                       .cross_blocks = blocks,
+                                       .n_cross_blocks = N_BLOCKS};
+    must(forward_encode(oracle->forwards[question->model][question->dtype], &whole, 1), NULL,
+         "text");
+    tokens_out[0] = start_id(question->model);
+    return 1;
+}
+
+void oracle_compute_whole(struct oracle *oracle, const struct oracle_question *question,
+                          const struct oracle_parts *parts, const uint32_t *tokens,
+                          uint32_t n_tokens)
+{
+    const bool has_text = oracle_has_encoder(question->model);
+    const struct forward_sequence sequence = {.token_ids = tokens,
+                                              .n_query = n_tokens,
+                                              .prompt_len = n_tokens,
+                                              .blocks = parts->blocks + (has_text ? N_BLOCKS : 0),
+                                              .n_blocks = has_text ? N_REPLY_BLOCKS : N_BLOCKS,
+                                              .cross_blocks = has_text ? parts->blocks : NULL,
+                                              .n_cross_blocks = has_text ? N_BLOCKS : 0,
+                                              .n_cross_tokens = has_text ? question->n_prompt : 0,
+                                              .wants_logits = true};
+    must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
+                     oracle->logits),
+         NULL, "step");
+}
+
+void oracle_end_whole(struct oracle *oracle, const struct oracle_question *question,
+                      struct oracle_parts *parts)
+{
+    block_pool_release(oracle->pools[question->model][question->dtype], parts->blocks,
+                       parts->n_blocks);
+    free(parts->blocks);
+}

@@ -64,5 +64,20 @@ uint32_t oracle_forced_last(const struct oracle *oracle, uint32_t model);
 /* n_tokens at least, up to ORACLE_LONG_MAX, with sinks ORACLE_SINKS_REPLY, as if none ended the generation. Borrowed until destroy. */
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
                               uint32_t n_tokens);
+/* Whole sequences, for oracle_beams.h: begin computes the text of an encoder, and fills the tokens that a reply stands behind; it
+ * returns how many. compute fills logits with the row behind the n_tokens, which begin with these. */
+struct oracle_parts {
+    block_id *blocks;
+    uint32_t n_blocks;
+    const float *logits;
+    struct sampler *sampler;
+};
+uint32_t oracle_begin_whole(struct oracle *oracle, const struct oracle_question *question,
+                            struct oracle_parts *parts_out, uint32_t *tokens_out);
+void oracle_compute_whole(struct oracle *oracle, const struct oracle_question *question,
+                          const struct oracle_parts *parts, const uint32_t *tokens,
+                          uint32_t n_tokens);
+void oracle_end_whole(struct oracle *oracle, const struct oracle_question *question,
+                      struct oracle_parts *parts);
 /* The log-probability of each token of the prompt, given those before it; of the first 0. [n_prompt], borrowed until destroy. */
 const float *oracle_scores(struct oracle *oracle, const struct oracle_question *question);

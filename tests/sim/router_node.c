@@ -1,6 +1,7 @@
 #include "tests/sim/router_node.h"
 
 #include "router/requests/generation.h"
+#include "tests/sim/client_beams.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/worker_node.h"
 
@@ -99,7 +100,7 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     const struct gen_timing *timing = &finish->timing;
     uint64_t expected_bytes = 0;
     /* A request that ended with its first token needed no KV. */
-    bool is_short = finish->generated_tokens == 1;
+    bool is_short = client->replies ? client_is_short(client) : finish->generated_tokens == 1;
     bool is_fetched = finish->context_worker[0] != '\0' && !is_short;
     uint32_t n_held = n_prompt - timing->kv_tokens_received;
     if (is_fetched)
@@ -157,6 +158,8 @@ static void judge_end(struct cluster *cluster, struct client *client, enum statu
                       const char *sentence, const struct gen_finish *finish)
 {
     if (status == STATUS_OK) {
+        if (client->replies)
+            client_judge_replies(client, finish);
         count_dropped(client, finish);
         if (client->n_tokens != client->n_expected || finish->reason != client->reason_expected)
             cluster_fail(cluster, "r%u ended well after %u of %u tokens, reason %d, wanted %d",
@@ -166,7 +169,7 @@ static void judge_end(struct cluster *cluster, struct client *client, enum statu
     } else if (!is_known_failure(client, status) ||
                (plan_is_calm(cluster->plan) && !client->is_cancelled)) {
         cluster_fail(cluster, "r%u failed with %s: %s", client->index, status_name(status),
-                     sentence);
+                     finish ? finish->sentence : sentence);
     }
     /* Both workers compute the same model: they never draw different first tokens. */
     if (finish && strstr(finish->sentence, "first token"))
@@ -240,6 +243,12 @@ static void expect(struct client *client)
     const struct plan_request *plan = client->plan;
     const struct model_config *config = model_get_config(
         oracle_model(cluster->oracle, plan->question.model));
+    if (client->replies) {
+        const struct oracle_reply *best = &client->replies->all[0];
+        client->n_expected = best->n_tokens;
+        client->reason_expected = best->is_end ? GEN_FINISH_STOP : GEN_FINISH_LENGTH;
+        return;
+    }
     client->expected = oracle_answer(cluster->oracle, &plan->question, plan->max_tokens);
     client->reason_expected = GEN_FINISH_LENGTH;
     client->n_expected = plan->max_tokens;
@@ -277,6 +286,7 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
         client->sampling.stop_token_ids[0] = oracle_answer(cluster->oracle, &plan->question,
                                                            plan->stop_at + 1)[plan->stop_at];
     }
+    client_ask_beams(client);
     expect(client);
     cluster->n_live_clients++;
     timeline_at(&cluster->timeline, plan->arrives_ns, on_arrival, client);

@@ -78,6 +78,8 @@ static void print_totals(const struct totals *totals)
     printf("prompts of latents crossed %llu, prompts scored %llu; tokens guessed %llu, kept %llu\n",
            (unsigned long long)totals->latents_crossed, (unsigned long long)totals->scored,
            (unsigned long long)totals->drafted, (unsigned long long)totals->accepted);
+    printf("beam searches %llu, of a hand-over %llu\n", (unsigned long long)totals->searches,
+           (unsigned long long)totals->searches_crossed);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
            "pieces %llu\n",
@@ -132,7 +134,9 @@ static const struct event EVENTS[] = {
     EVENT(texts_narrow, 120),
     EVENT(texts_of_bart, 120),
     EVENT(texts_found, 50),
-    EVENT(forced_last, 200),
+    EVENT(forced_last, 180),
+    EVENT(searches, 200),
+    EVENT(searches_crossed, 150),
     {NULL, 0, 0},
 };
 static const struct event CHURN_EVENTS[] = {

@@ -43,3 +43,20 @@ uint32_t worker_node_step_tokens(const struct plan *plan, uint32_t wanted)
     const uint32_t n = plan_context_tokens(plan) + plan->block_tokens;
     return oracle_has_encoder(plan->model) ? wanted + (n - n % plan->block_tokens) : wanted;
 }
+
+bool worker_node_fits(const struct cluster *cluster, uint32_t n_beams, uint32_t n_prompt,
+                      uint32_t n_tokens)
+{
+    const struct plan *plan = cluster->plan;
+    const struct geometry geometry = worker_node_geometry(cluster, false);
+    const uint32_t n_spans = ORACLE_CONTEXT_TOKENS / plan->block_tokens; /* as in pool_blocks */
+    const uint32_t n_context = geometry_blocks(&geometry, plan_context_tokens(plan));
+    const uint32_t n_of_each = geometry_spans(&geometry, n_tokens);
+    uint32_t n = 0;
+    for (uint32_t group = 0; group < geometry.groups.n; group++) {
+        const uint32_t most = cache_group_spans_max(&geometry.groups, group, geometry.block_tokens);
+        const uint32_t n_common = most == UINT32_MAX ? n_prompt / geometry.block_tokens : 0;
+        n += n_common + n_beams * ((n_of_each < most ? n_of_each : most) - n_common);
+    }
+    return n <= (plan->gen_blocks * n_context + n_spans - 1) / n_spans;
+}

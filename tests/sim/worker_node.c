@@ -23,10 +23,15 @@ static void must(const struct worker_node *worker, enum status status, const str
 #define SNAPSHOT_TOKENS 32u
 #define STAGE_BYTES     (1u << 17) /* some blocks */
 
+bool worker_node_is_contiguous(const struct plan *plan)
+{
+    return plan->seed % 7 == 6 && !plan->has_sinks;
+}
+
 static enum kv_manager_choice manager_kind(const struct worker_node *worker)
 {
-    const struct plan *plan = worker->cluster->plan;
-    return plan->seed % 7 == 6 && !plan->has_sinks ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
+    return worker_node_is_contiguous(worker->cluster->plan) ? KV_MANAGER_CONTIGUOUS
+                                                            : KV_MANAGER_PAGED;
 }
 
 static uint32_t step_tokens(const struct worker_node *worker, const struct geometry *geometry)

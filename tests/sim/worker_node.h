@@ -23,6 +23,11 @@ void worker_node_report(struct worker_node *worker);
 struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx);
 /* Of a chunk or a step for which the plan has wanted tokens: with an encoder a whole line more, as in a worker. */
 uint32_t worker_node_step_tokens(const struct plan *plan, uint32_t wanted);
+/* A pool of a generation worker has the blocks of so many beams of n_tokens, which have a prompt in common. */
+bool worker_node_fits(const struct cluster *cluster, uint32_t n_beams, uint32_t n_prompt,
+                      uint32_t n_tokens);
+/* Its workers have contiguous KV managers. */
+bool worker_node_is_contiguous(const struct plan *plan);
 uint32_t worker_node_find(const struct cluster *cluster, const char *address);
 const char *worker_node_address(const struct cluster *cluster, uint32_t node);
 
