@@ -247,6 +247,7 @@ static const struct config_group GROUPS[] = {
     {"Sampling", "temperature top_k top_p min_p typical_p epsilon_cutoff eta_cutoff "
                  "repetition_penalty presence_penalty frequency_penalty no_repeat_ngram_size seed "
                  "reply_window"},
+    {"Beam search", "beams length_penalty early_stopping"},
     {"Text of the reply", "json_schema json_object regex grammar choice"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},

@@ -79,16 +79,24 @@ static enum status dispatch(struct intake *intake, struct generation *generation
     return status;
 }
 
+/* A beam search computes all of its beams, however many it tells. */
+static uint32_t expected_tokens(const struct generation *generation)
+{
+    const uint32_t n_replies = generation_is_search(generation)
+                                   ? generation->sampling.params.beams.n_beams
+                                   : generation->n_choices;
+    const uint64_t n = (uint64_t)n_replies * sampling_choice_expected_tokens(&generation->sampling);
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 /* Of the tenant's tokens a minute; what an answer has beyond that, the tenant owes at its end. */
 static enum status reserve(const struct generation *generation, struct rpc_error *error)
 {
     struct tenant_refusal refusal;
     if (!generation->call->pass)
         return STATUS_OK;
-    enum status status = tenant_pass_reserve(
-        generation->call->pass, generation->n_tokens,
-        generation->n_choices * sampling_choice_expected_tokens(&generation->sampling),
-        clock_now_ns(), &refusal);
+    enum status status = tenant_pass_reserve(generation->call->pass, generation->n_tokens,
+                                             expected_tokens(generation), clock_now_ns(), &refusal);
     if (status != STATUS_OK)
         admission_refuse(status, &refusal, error);
     return status;

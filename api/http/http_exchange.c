@@ -368,7 +368,8 @@ enum status http_exchange_begin(struct http_exchange *exchange, const struct htt
 static enum status add_chunk(struct http_exchange *exchange, const void *bytes, size_t n)
 {
     size_t n_before = evbuffer_get_length(exchange->out);
-    if (n_before + n + CHUNK_COST_BYTES > http_outbox_unsent_max(exchange->outbox)) {
+    if (n_before + n + CHUNK_COST_BYTES >
+        http_outbox_unsent_max(exchange->outbox) + exchange->kept_bytes_max) {
         end_early(exchange, STATUS_SLOW_READER);
         return STATUS_QUEUE_FULL;
     }
@@ -389,6 +390,13 @@ enum status http_exchange_send(struct http_exchange *exchange, const void *bytes
         status = add_chunk(exchange, bytes, n);
     pthread_mutex_unlock(&exchange->lock);
     return status;
+}
+
+void http_exchange_keeps(struct http_exchange *exchange, uint64_t bytes_max)
+{
+    pthread_mutex_lock(&exchange->lock);
+    exchange->kept_bytes_max = bytes_max;
+    pthread_mutex_unlock(&exchange->lock);
 }
 
 void http_exchange_end(struct http_exchange *exchange)

@@ -91,6 +91,8 @@ MUST_CHECK enum status http_exchange_begin(struct http_exchange *exchange,
  * SLOW_READER. NO_MEMORY: it was cut. CANCELLED: it was over or ended, or has not begun. */
 MUST_CHECK enum status http_exchange_send(struct http_exchange *exchange, const void *bytes,
                                           size_t n);
+/* The stream is a reply that was kept until its end, of so many bytes: so much more may wait to be sent. */
+void http_exchange_keeps(struct http_exchange *exchange, uint64_t bytes_max);
 void http_exchange_end(struct http_exchange *exchange);
 void http_exchange_cut(struct http_exchange *exchange);
 

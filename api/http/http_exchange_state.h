@@ -44,7 +44,8 @@ struct http_exchange {
     struct http_field
         fields[HTTP_EXCHANGE_FIELDS_MAX]; /* of the answer, whoever gives it; values are its own */
     size_t n_fields;
-    struct evbuffer *out; /* what no connection has taken yet */
+    struct evbuffer *out;    /* what no connection has taken yet */
+    uint64_t kept_bytes_max; /* see http_exchange_keeps */
     bool is_queued;
     struct http_exchange *next_queued;
     bool is_killed; /* SLOW_READER, or no memory: nothing of it is sent any more */

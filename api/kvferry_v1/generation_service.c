@@ -45,6 +45,8 @@ static void take(struct generation_service *service, struct rpc_call *rpc,
     if (!call)
         return;
     call->scores.n_top = n_prompt_logprobs(request);
+    if (!is_whole && request->sampling && request->sampling->beam_width > 1)
+        rpc_call_keeps(rpc, service->texts.reply_bytes_max); /* all replies come at once */
     intake_generate(service->intake, &call->door.base, request);
     end(call);
 }

@@ -131,6 +131,11 @@ static enum status scores(struct door_call *call, const uint32_t *token_ids,
             (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_TOKEN_ID;  \
             (response)->stop_token_id = (end)->stop_token_id;                                      \
         }                                                                                          \
+        if ((end)->has_beam_score) {                                                               \
+            (response)->beam_score_presence_case =                                                 \
+                KVFERRY__V1__##MESSAGE##__BEAM_SCORE_PRESENCE_BEAM_SCORE;                          \
+            (response)->beam_score = (end)->beam_score;                                            \
+        }                                                                                          \
     } while (0)
 
 static void send_last(struct v1_call *v1, struct reply_end *end)

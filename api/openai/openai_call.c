@@ -248,6 +248,8 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
     reply_usage_add(&call->usage, end, !call->request.is_echo_alone);
     choice->reason = call->request.is_echo_alone ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH
                                                  : end->reason;
+    choice->has_beam_score = end->has_beam_score && !call->request.is_echo_alone;
+    choice->beam_score = end->beam_score;
     if (end->is_last)
         call->n_live--;
     if (call->request.is_stream) {
@@ -441,6 +443,8 @@ void openai_call_serve(const struct openai_place *place, struct http_exchange *e
     }
     call_share(call);
     http_exchange_on_end(exchange, on_exchange_end, call);
+    if (call->request.is_stream && call->request.sampling.beam_width > 1)
+        http_exchange_keeps(exchange, place->reply_bytes_max); /* all replies come at once */
     if (call->request.is_stream)
         http_exchange_on_quiet(exchange, openai_stream_on_quiet, call);
     ask(call);

@@ -28,6 +28,8 @@ struct openai_prompt {
 struct openai_choice {
     struct collected collected; /* of a whole reply */
     Kvferry__V1__FinishReason reason;
+    bool has_beam_score; /* of a beam search */
+    float beam_score;
     bool has_begun; /* of a stream */
     uint64_t text_offset;
     struct tool_text tools; /* of a stream */

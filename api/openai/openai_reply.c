@@ -5,6 +5,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -236,6 +237,14 @@ static void add_stop(json_t *choice, const struct reply_end *end)
         json_object_set_new(choice, "stop_reason", json_integer(end->stop_token_id));
 }
 
+void reply_add_score(json_t *choice, float beam_score)
+{
+    double score = (double)beam_score;
+    if (isinf(score)) /* which JSON has not */
+        score = score < 0 ? -(double)FLT_MAX : (double)FLT_MAX;
+    json_object_set_new(choice, "beam_score", json_real(score));
+}
+
 json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role, const char *text,
                     size_t text_bytes, const struct reply_tokens *tokens, const char *reason,
                     const struct reply_end *end)
@@ -258,6 +267,8 @@ json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role
         json_object_set_new(choice, "token_ids", id_list(tokens->ids, tokens->n));
     if (reason)
         add_stop(choice, end);
+    if (reason && end && end->has_beam_score)
+        reply_add_score(choice, end->beam_score);
     json_t *body = body_of(kind, chunk_object(kind), json_pack("[o]", choice));
     if (body && kind->include_usage)
         json_object_set_new(body, "usage", json_null());

@@ -50,6 +50,8 @@ struct reply_tokens {
 json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role, const char *text,
                     size_t text_bytes, const struct reply_tokens *tokens, const char *reason,
                     const struct reply_end *end);
+/* Of a beam search: beam_score. */
+void reply_add_score(json_t *choice, float beam_score);
 /* A chunk with more of a call. */
 json_t *reply_tool_chunk(const struct reply_kind *kind, uint32_t index,
                          const struct tool_piece *piece);

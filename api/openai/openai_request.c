@@ -3,6 +3,7 @@
 #include "api/openai/chat_message.h"
 #include "api/openai/json_fields.h"
 #include "api/openai/large_integer.h"
+#include "api/openai/openai_beams.h"
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
@@ -236,7 +237,6 @@ static void refuse_unserved(const struct json_fields *fields, bool is_chat)
                                         "web_search_options",
                                         "functions",
                                         "truncate_prompt_tokens",
-                                        "use_beam_search",
                                         "prompt_embeds",
                                         "logits_processors",
                                         "guided_whitespace_pattern",
@@ -495,6 +495,7 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
 {
     rename_constraint(request->constraint.member, error);
     rename_bias(request, error);
+    openai_beams_rename(request->body, error);
     const json_t *bound = json_object_get(request->body, "max_completion_tokens");
     if (request->is_chat && json_is_number(bound))
         rename_field(error, "max_tokens", "max_completion_tokens");
@@ -551,6 +552,7 @@ bool openai_request_read(struct openai_request *request, bool is_chat,
     read_common(request, &fields);
     read_reals(request, &fields);
     read_counts(request, &fields);
+    openai_beams_read(&fields, &request->sampling);
     read_stop(request, &fields);
     read_stop_ids(request, &fields);
     read_logprobs(request, &fields);

@@ -31,6 +31,8 @@ static json_t *whole_body(struct openai_call *call)
                           : reply_choice(&call->kind, i, &prompt, &choice->collected,
                                          choice->reason);
         free(echo);
+        if (one && choice->has_beam_score)
+            reply_add_score(one, choice->beam_score);
         if (json_array_append_new(choices, one) != 0) {
             json_decref(choices);
             return NULL;

@@ -58,6 +58,24 @@ static bool is_given(const struct config *config, const char *key)
     return strcmp(config_source(config, key), "default") != 0;
 }
 
+static void take_beams(const struct generate *generate, Kvferry__V1__SamplingParams *params)
+{
+    static const Kvferry__V1__EarlyStopping STOPS[] = {
+        [BEAMS_STOP_FALSE] = KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_FALSE,
+        [BEAMS_STOP_TRUE] = KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_TRUE,
+        [BEAMS_STOP_NEVER] = KVFERRY__V1__EARLY_STOPPING__EARLY_STOPPING_NEVER,
+    };
+    const struct generate_config *values = &generate->values;
+    params->beam_width = values->beams;
+    if (is_given(generate->config, "early_stopping"))
+        params->early_stopping = STOPS[values->early_stopping];
+    if (!is_given(generate->config, "length_penalty"))
+        return;
+    params->length_penalty_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__LENGTH_PENALTY_PRESENCE_LENGTH_PENALTY;
+    params->length_penalty = (float)values->length_penalty;
+}
+
 static void make_request(struct generate *generate, struct sampling_fields *sampling,
                          Kvferry__V1__GenerateRequest *request_out)
 {
@@ -65,6 +83,7 @@ static void make_request(struct generate *generate, struct sampling_fields *samp
     sampling_fields_take(generate->config, generate_config_table(), values, sampling);
     sampling->params.logprobs = values->logprobs;
     sampling->params.n = values->choices;
+    take_beams(generate, &sampling->params);
     if (generate->constraint.is_there)
         sampling->params.constraint = &generate->constraint.message;
     if (is_given(generate->config, "prompt_logprobs")) {
@@ -133,6 +152,7 @@ static void call_server(struct generate *generate, const char *server)
         .n_choices = values->choices,
         .is_json = values->json,
         .has_logprobs = values->logprobs > 0,
+        .has_scores = values->beams > 1,
         .has_prompt_logprobs = is_given(generate->config, "prompt_logprobs"),
         .bytes_max = values->answer_bytes_max,
     };
@@ -258,12 +278,17 @@ static enum status call_own_server(struct generate *generate, struct error *erro
 
 static enum status check(const struct config *config, const void *values, struct error *error)
 {
-    double priority = ((const struct generate_config *)values)->priority;
+    const struct generate_config *generate = values;
     (void)config;
-    if (trunc(priority) == priority)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %g; it must be a whole number",
-                     priority);
+    if (trunc(generate->priority) != generate->priority)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "priority is %g; it must be a whole number", generate->priority);
+    if (generate->beams > 1 && generate->choices > generate->beams)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "choices is %" PRIu32 "; a search of %" PRIu32
+                         " beams (--beams) has no more replies",
+                         generate->choices, generate->beams);
+    return STATUS_OK;
 }
 
 /* Text was printed, but only the last reply says where the prompt was computed. */

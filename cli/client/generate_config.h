@@ -6,6 +6,9 @@
 #include "cli/client/sampling_fields.h"
 #include "cli/client/server_tls.h"
 
+/* As the words of the row. */
+enum beams_stop { BEAMS_STOP_FALSE, BEAMS_STOP_TRUE, BEAMS_STOP_NEVER };
+
 #define GENERATE_CONFIG(X)                                                                         \
     X(server, STRING, "127.0.0.1:50051", "", "address of the router")                              \
     X(model, STRING, "", "", "model folder: start a server for this one request")                  \
@@ -23,6 +26,14 @@
     X(deadline_ms, DURATION_MS(1, 86400000), "10m", "ms", "timeout of the whole request")          \
     X(choices, U32(1, 16), "1", "",                                                                \
       "replies to the one prompt, each printed under a header; choice i has the seed + i")         \
+    X(beams, U32(0, 16), "0", "",                                                                  \
+      "beam search with so many beams, as Transformers': replies come at the end, best first, "    \
+      "and their scores on standard error; choices is how many of them; 0, 1: no search")          \
+    X(length_penalty, F64(-10, 10), "1", "",                                                       \
+      "a beam's score is the log-probability of its tokens / their number ^ this")                 \
+    X(early_stopping, WORD(enum beams_stop, "false|true|never"), "false", "",                      \
+      "once so many beams have ended: true: stop; false: unless a running beam would be better "   \
+      "now; never: unless it can become better")                                                   \
     X(logprobs, U32(0, 20), "0", "tokens",                                                         \
       "print the log-probability of each token, and those of this many likeliest tokens; 0: none") \
     X(prompt_logprobs, U32(0, 20), "0", "tokens",                                                  \

@@ -128,6 +128,9 @@ static enum status take_end(struct reply_choice *choice,
         memcpy(choice->stop_text, message->stop_string.data, message->stop_string.len);
         choice->n_stop_text = message->stop_string.len;
     }
+    choice->has_score = message->beam_score_presence_case ==
+                        KVFERRY__V1__GENERATE_RESPONSE__BEAM_SCORE_PRESENCE_BEAM_SCORE;
+    choice->score = message->beam_score;
     choice->has_ended = true;
     return STATUS_OK;
 }

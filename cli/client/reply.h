@@ -40,6 +40,8 @@ struct reply_choice {
     uint32_t stop_id;
     char *stop_text; /* [n_stop_text]; NULL: no stop string ended it */
     size_t n_stop_text;
+    bool has_score; /* of a beam search */
+    float score;
 };
 
 struct reply {

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static bool keeps(const struct reply_printer *printer)
 {
     const struct reply_printer_options *options = &printer->options;
     return options->keeps || options->is_json || options->has_logprobs ||
-           options->has_prompt_logprobs || options->n_choices > 1;
+           options->has_prompt_logprobs || options->has_scores || options->n_choices > 1;
 }
 
 bool reply_printer_needs_texts(const struct reply_printer *printer)
@@ -135,6 +136,16 @@ static void print_tokens(const struct reply_printer *printer, const struct reply
     }
 }
 
+static void print_scores(const struct reply_printer *printer)
+{
+    for (uint32_t i = 0; i < printer->options.n_choices; i++) {
+        const struct reply_choice *choice = &printer->reply.choices[i];
+        if (choice->has_score)
+            fprintf(stderr, "score of choice %" PRIu32 ": %.6g (%s)\n", i + 1,
+                    (double)choice->score, finish_reason_name(choice->reason));
+    }
+}
+
 static void print_logprobs(const struct reply_printer *printer)
 {
     const struct reply_printer_options *options = &printer->options;
@@ -196,6 +207,8 @@ static json_t *choice_json(const struct reply_printer *printer, uint32_t index)
     if (root && choice->stop_text)
         (void)json_object_set_new(root, "stop_string",
                                   json_stringn(choice->stop_text, choice->n_stop_text));
+    if (root && choice->has_score && isfinite(choice->score)) /* JSON has no infinity */
+        (void)json_object_set_new(root, "beam_score", json_real((double)choice->score));
     if (root && printer->options.has_logprobs)
         (void)json_object_set_new(root, "logprobs", logprobs_json(printer, choice));
     if (root && printer->options.has_prompt_logprobs && index == 0)
@@ -223,8 +236,11 @@ static void print_json(struct reply_printer *printer)
 
 void reply_printer_end(struct reply_printer *printer)
 {
-    if (printer->options.is_json)
+    if (printer->options.is_json) {
         print_json(printer);
-    else
-        print_logprobs(printer);
+        return;
+    }
+    if (printer->options.has_scores)
+        print_scores(printer);
+    print_logprobs(printer);
 }

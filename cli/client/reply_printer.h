@@ -5,7 +5,7 @@
  *     several         under "--- choice 1 of 3 ---", in their order: the first as it arrives, what came of the others behind it
  *     is_json         at the end, one JSON object a line for each choice
  *
- * Log-probabilities go to standard error, or into the JSON. On a terminal, control characters of the text are shown as "?"
+ * Log-probabilities and scores of beams go to standard error, or into the JSON. On a terminal, control characters of the text are shown as "?"
  * (output.h). A reply that must be kept for this is bounded by bytes_max; one that is only shown is not kept.
  *
  * Thread: one at a time.
@@ -18,6 +18,7 @@
 struct reply_printer_options {
     uint32_t n_choices; /* 1 .. REPLY_CHOICES_MAX */
     bool is_json, has_logprobs, has_prompt_logprobs;
+    bool has_scores;    /* of a beam search */
     bool keeps;         /* the caller wants the reply: reply_printer.reply */
     uint64_t bytes_max; /* of what is kept */
 };

@@ -79,12 +79,20 @@ static void close_generation(struct dispatch *dispatch, struct generation *gener
     generation_release(generation);
 }
 
+/* Of one call: each beam has blocks of its own. */
+static uint32_t reply_tokens(const struct generation *generation)
+{
+    const struct sampling_params *params = &generation->sampling.params;
+    const uint64_t n = (uint64_t)params->max_tokens * beam_params_n_rows(&params->beams);
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 static struct route_request route_request_of(const struct generation *generation)
 {
     return (struct route_request){
         .token_ids = generation->token_ids,
         .n_tokens = generation->n_tokens,
-        .max_tokens = generation->sampling.params.max_tokens,
+        .max_tokens = reply_tokens(generation),
         .salt = generation->cache_salt,
         .salt_bytes = strlen(generation->cache_salt),
         .deadline_ns = generation->deadline_ns,
@@ -110,7 +118,7 @@ static void start_beside(struct dispatch *dispatch, struct choice *choice)
 static void sweep(struct dispatch *dispatch, struct generation *generation)
 {
     bool was_live = generation->n_live > 0;
-    for (uint32_t i = 0; i < generation->n_choices; i++) {
+    for (uint32_t i = 0; i < generation_n_calls(generation); i++) {
         struct choice *choice = &generation->choices[i];
         bool is_over = generation_is_over(generation);
         if (!choice->is_started && is_over) {
@@ -206,7 +214,7 @@ static void tokens(void *arg, void *stream, const void *payload)
     dispatch_watch_kv(dispatch, choice);
     bool is_prompt_there = choice->index == 0 && !had_tokens && choice->first_token_ns;
     if (choice->is_stopping || generation_is_over(generation) ||
-        (is_prompt_there && generation->n_choices > 1))
+        (is_prompt_there && generation_n_calls(generation) > 1))
         sweep_later(dispatch, generation);
 }
 
@@ -250,7 +258,7 @@ static void on_call_end(void *arg, enum status why)
 static enum status start_first(struct dispatch *dispatch, struct generation *generation)
 {
     const struct route_request request = route_request_of(generation);
-    uint32_t n_others = generation->n_choices - 1;
+    uint32_t n_others = generation_n_calls(generation) - 1;
     TRY(router_core_reserve(dispatch->core, n_others));
     generation->holders = 2;
     generation_add(dispatch, generation);

@@ -1,5 +1,6 @@
 #include "base/log/log.h"
 #include "router/dispatch/dispatch_parts.h"
+#include "router/requests/beam_replies.h"
 #include "router/requests/choice_scores.h"
 #include "rpc/borrow.h"
 #include "sampling_params/prompt_scores.h"
@@ -33,6 +34,15 @@ static void attempt_remove(struct attempt **list, struct attempt *attempt)
         *list = attempt->next;
 }
 
+static uint32_t n_tokens_of(const struct attempt *attempt,
+                            const Kvferry__Internal__V1__DecodeResponse *message)
+{
+    size_t n = message->n_token_ids;
+    for (size_t i = 0; attempt->is_search && i < message->n_beam_replies; i++)
+        n += message->beam_replies[i]->n_token_ids;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct attempt *attempt = arg;
@@ -42,8 +52,9 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     dispatch_lock(dispatch);
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         decode_end_take(response, &attempt->end);
-    if (response->n_token_ids > 0 || response->prompt_progress || response->n_prompt_logprobs > 0)
-        router_core_tokens(dispatch->core, attempt->id, (uint32_t)response->n_token_ids, response);
+    if (response->n_token_ids > 0 || response->prompt_progress || response->n_prompt_logprobs > 0 ||
+        (attempt->is_search && beam_replies_are_there(response)))
+        router_core_tokens(dispatch->core, attempt->id, n_tokens_of(attempt, response), response);
     dispatch_unlock(dispatch);
 }
 
@@ -131,6 +142,16 @@ static bool is_watched(const struct dispatch *dispatch)
     return dispatch->watch && watch_is_read(dispatch->watch);
 }
 
+/* The replies of a beam search come in one message. */
+static uint32_t answer_elements_max(const struct sampling_params *params)
+{
+    if (!beam_params_search(&params->beams))
+        return ANSWER_ELEMENTS_MAX;
+    const uint64_t n = ANSWER_ELEMENTS_MAX +
+                       (uint64_t)params->beams.n_best * ((uint64_t)params->max_tokens + 1);
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 static enum status call_worker(struct dispatch *dispatch, const struct choice *choice,
                                struct attempt *attempt)
 {
@@ -145,6 +166,7 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
     params.scores_prompt = choice_asks_for_scores(choice) && choice_lacks_scores(choice);
     sampling_message_make(&params, &sampling);
     attempt->rule = sampling_first_rule(&params);
+    attempt->is_search = generation_is_search(generation);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
     message.token_ids = generation->token_ids;
@@ -163,7 +185,7 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
         .message = &message.base,
         .response = &kvferry__internal__v1__decode_response__descriptor,
         .is_stream = true,
-        .elements_max = ANSWER_ELEMENTS_MAX,
+        .elements_max = answer_elements_max(&params),
         .deadline_ns = generation->deadline_ns,
         .on_message = on_message,
         .on_end = on_end,

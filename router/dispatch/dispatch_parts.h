@@ -23,6 +23,7 @@ struct attempt {
     uint64_t id;
     struct request_origin origin;
     struct decode_end end;
+    bool is_search;   /* its last message has the replies */
     const char *rule; /* the first of its request's rules, a literal; NULL: it has none */
 };
 

@@ -65,6 +65,9 @@ void choice_end_make(const struct choice *choice, struct reply_end *end_out)
                           ? end->reason
                           : KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
     set_matched(choice, end_out);
+    end_out->has_beam_score = choice->beam_reason !=
+                              KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED;
+    end_out->beam_score = choice->beam_score;
     end_out->usage.prompt_tokens = generation->n_tokens;
     end_out->usage.generated_tokens = choice->n_generated;
     end_out->usage.cached_tokens = end->cached_tokens;

@@ -53,6 +53,8 @@ struct reply_end {
     bool has_timing;  /* it was asked for */
     const char *text; /* the rest, which no piece has had */
     size_t text_bytes;
+    bool has_beam_score; /* of a beam search */
+    float beam_score;    /* no NaN */
 };
 
 struct door_ops {

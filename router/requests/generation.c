@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "router/requests/beam_replies.h"
 #include "router/requests/choice_end.h"
 #include "router/requests/choice_scores.h"
 #include "router/requests/constraint_request.h"
@@ -152,20 +153,26 @@ static void stop_sending(struct generation *generation, enum status why)
         generation->left = why;
 }
 
-/* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
-static void take_some(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
-                      size_t from, uint32_t n, struct reply_scratch *scratch)
+/* What a message has for a choice. */
+struct told_tokens {
+    const uint32_t *ids; /* [n] */
+    size_t n;
+    Kvferry__V1__TokenLogprobs *const *logprobs; /* [n]; NULL: none came */
+};
+
+/* Tokens from .. from + n - 1 of them, at most REPLY_TOKENS_MAX. */
+static void take_some(struct choice *choice, const struct told_tokens *told, size_t from,
+                      uint32_t n, struct reply_scratch *scratch)
 {
     struct generation *generation = choice->generation;
-    assert(n <= REPLY_TOKENS_MAX && from + n <= message->n_token_ids);
-    const uint32_t *ids = message->token_ids + from;
-    bool has_logprobs = message->n_logprobs == message->n_token_ids;
+    assert(n <= REPLY_TOKENS_MAX && from + n <= told->n);
+    const uint32_t *ids = told->ids + from;
     size_t bytes = 0;
     uint32_t taken = 0;
     while (taken < n && !choice->stops.is_found &&
            choice->n_generated < generation->sampling.params.max_tokens) {
-        if (has_logprobs)
-            take_logprobs(message->logprobs[from + taken], &scratch->logprobs[taken]);
+        if (told->logprobs)
+            take_logprobs(told->logprobs[from + taken], &scratch->logprobs[taken]);
         bytes += take_token(choice, ids[taken], scratch->text + bytes);
         taken++;
     }
@@ -173,7 +180,7 @@ static void take_some(struct choice *choice, const Kvferry__Internal__V1__Decode
         return;
     const struct reply_piece piece = {.index = choice->index,
                                       .token_ids = ids,
-                                      .logprobs = has_logprobs ? scratch->logprobs : NULL,
+                                      .logprobs = told->logprobs ? scratch->logprobs : NULL,
                                       .n = taken,
                                       .prompt_ids = generation->token_ids,
                                       .n_prompt = generation->n_tokens,
@@ -182,6 +189,17 @@ static void take_some(struct choice *choice, const Kvferry__Internal__V1__Decode
     enum status status = generation->call->ops->piece(generation->call, &piece);
     if (status != STATUS_OK)
         stop_sending(generation, status);
+}
+
+static void take_all(struct choice *choice, const struct told_tokens *told,
+                     struct reply_scratch *scratch)
+{
+    const struct generation *generation = choice->generation;
+    for (size_t from = 0; from < told->n && !generation->is_unheard; from += REPLY_TOKENS_MAX) {
+        const size_t left = told->n - from;
+        take_some(choice, told, from, (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX),
+                  scratch);
+    }
 }
 
 /* Of a worker that tells more than there is, it is all. Choices after the first find the prompt computed. */
@@ -234,21 +252,40 @@ static void take_before_tokens(struct choice *choice,
         stop_sending(choice->generation, status);
 }
 
-void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
-                   struct reply_scratch *scratch, const struct router_metrics *metrics,
-                   uint64_t now_ns)
+/* The replies of a search are those of all choices; the first one is the call's. */
+static void take_replies(struct choice *first, const Kvferry__Internal__V1__DecodeResponse *message,
+                         struct reply_scratch *scratch, const struct router_metrics *metrics,
+                         uint64_t now_ns)
 {
-    const struct generation *generation = choice->generation;
-    if (choice->is_stopping || generation->is_unheard || generation->status != STATUS_OK)
-        return;
-    if (message->n_token_ids == 0) {
-        take_before_tokens(choice, message, scratch);
-        return;
-    }
-    if (choice_lacks_scores(choice)) {
-        stop_sending(choice->generation, STATUS_BUG);
+    struct generation *generation = first->generation;
+    assert(first->index == 0);
+    if (first->first_token_ns || !beam_replies_are_valid(generation, message)) {
+        stop_sending(generation, STATUS_BUG);
         return;
     }
+    if (message->timing)
+        first->kv_there_ns = now_ns;
+    for (uint32_t i = 0; i < generation->n_choices && !generation->is_unheard; i++) {
+        struct choice *choice = &generation->choices[i];
+        const Kvferry__Internal__V1__BeamReply *reply = message->beam_replies[i];
+        const struct told_tokens told = {.ids = reply->token_ids, .n = reply->n_token_ids};
+        begin_reply(choice, metrics, now_ns);
+        choice->last_token_ns = now_ns;
+        choice->beam_score = reply->score;
+        choice->beam_reason = reply->finish_reason;
+        counter_add(metrics->series.relayed, reply->n_token_ids);
+        take_all(choice, &told, scratch);
+    }
+}
+
+static void take_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
+                        struct reply_scratch *scratch, const struct router_metrics *metrics,
+                        uint64_t now_ns)
+{
+    const bool has_logprobs = message->n_logprobs == message->n_token_ids;
+    const struct told_tokens told = {.ids = message->token_ids,
+                                     .n = message->n_token_ids,
+                                     .logprobs = has_logprobs ? message->logprobs : NULL};
     if (choice->first_token_ns)
         histogram_observe(metrics->series.itl,
                           (double)(now_ns - choice->last_token_ns) / (double)NS_PER_S);
@@ -261,13 +298,25 @@ void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeRes
         choice->kv_there_ns = choice->kv_there_ns ? choice->kv_there_ns : now_ns;
     }
     counter_add(metrics->series.relayed, message->n_token_ids);
-    for (size_t from = 0; from < message->n_token_ids && !generation->is_unheard;
-         from += REPLY_TOKENS_MAX) {
-        size_t left = message->n_token_ids - from;
-        take_some(choice, message, from,
-                  (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX), scratch);
-    }
+    take_all(choice, &told, scratch);
     choice->is_stopping = choice->stops.is_found;
+}
+
+void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
+                   struct reply_scratch *scratch, const struct router_metrics *metrics,
+                   uint64_t now_ns)
+{
+    const struct generation *generation = choice->generation;
+    if (choice->is_stopping || generation->is_unheard || generation->status != STATUS_OK)
+        return;
+    if (generation_is_search(generation) && beam_replies_are_there(message))
+        take_replies(choice, message, scratch, metrics, now_ns);
+    else if (message->n_token_ids == 0)
+        take_before_tokens(choice, message, scratch);
+    else if (choice_lacks_scores(choice))
+        stop_sending(choice->generation, STATUS_BUG);
+    else
+        take_tokens(choice, message, scratch, metrics, now_ns);
 }
 
 /* ---- the end ---- */
@@ -304,8 +353,8 @@ static enum status end(struct choice *choice)
     return generation->call->ops->end(generation->call, &reply);
 }
 
-void choice_finish(struct choice *choice, enum status status, const char *sentence,
-                   const struct decode_end *last)
+static void finish_one(struct choice *choice, enum status status, const char *sentence,
+                       const struct decode_end *last)
 {
     struct generation *generation = choice->generation;
     assert(!choice->is_finished && generation->n_live > 0 && "each once");
@@ -313,6 +362,8 @@ void choice_finish(struct choice *choice, enum status status, const char *senten
     generation->n_live--;
     if (last && last->is_there)
         choice->end = *last;
+    if (generation_is_search(generation))
+        choice->end.reason = choice->beam_reason;
     if (generation->left != STATUS_OK)
         status = generation->left;
     else if (status == STATUS_CANCELLED && choice->stops.is_found)
@@ -324,6 +375,19 @@ void choice_finish(struct choice *choice, enum status status, const char *senten
     else
         fail(generation, status, sentence);
     generation->status = status;
+}
+
+void choice_finish(struct choice *choice, enum status status, const char *sentence,
+                   const struct decode_end *last)
+{
+    struct generation *generation = choice->generation;
+    if (!generation_is_search(generation)) {
+        finish_one(choice, status, sentence, last);
+        return;
+    }
+    assert(choice->index == 0 && "the others have no calls");
+    for (uint32_t i = 0; i < generation->n_choices; i++)
+        finish_one(&generation->choices[i], status, sentence, last);
 }
 
 void choice_abandon(struct choice *choice)

@@ -65,6 +65,8 @@ struct choice {
     struct token_decoder decoder;
     struct stop_strings stops;
     uint32_t n_generated;
+    float beam_score; /* of a beam search, with the reason: once its reply has come */
+    Kvferry__V1__FinishReason beam_reason;
     struct decode_end
         end; /* the worker's last figures: of its last message, or of an earlier one */
 };
@@ -111,6 +113,17 @@ struct generation {
     uint32_t n_live;    /* of them, not finished */
     struct choice *choices;
 };
+
+static inline bool generation_is_search(const struct generation *generation)
+{
+    return beam_params_search(&generation->sampling.params.beams);
+}
+
+/* Its first choices, each of which is a call of a worker. A beam search is one call, whose choice has the others with it. */
+static inline uint32_t generation_n_calls(const struct generation *generation)
+{
+    return generation_is_search(generation) ? 1 : generation->n_choices;
+}
 
 /* "": there are no tenants. */
 static inline const char *generation_tenant(const struct generation *generation)

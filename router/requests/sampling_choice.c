@@ -49,6 +49,15 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
     return STATUS_OK;
 }
 
+/* Texts are looked for where tokens arrive: those of a search have been chosen by then. */
+static enum status check_search(const Kvferry__V1__SamplingParams *message,
+                                const struct sampling_params *params, struct rpc_error *error)
+{
+    if (beam_params_search(&params->beams) && message->n_stop > 0)
+        return refuse(error, "stop", "there", "absent with beam_width");
+    return STATUS_OK;
+}
+
 static enum status check_bad_words(const Kvferry__V1__SamplingParams *message,
                                    struct rpc_error *error)
 {
@@ -119,6 +128,8 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
     choice_out->has_seed = IS_SET(seed, SEED);
     choice_out->has_max_tokens = IS_SET(max_tokens, MAX_TOKENS);
     sampling_decode_given(message, &choice_out->params);
+    if (beam_params_search(&choice_out->params.beams) && !IS_SET(temperature, TEMPERATURE))
+        choice_out->params.temperature = 0; /* whatever the model's default draws with */
     if (!choice_out->has_max_tokens)
         choice_out->params.max_tokens = sampling_choice_open_tokens(choice_out, MAX_TOKENS_DEFAULT);
     take_rules(message, lists_out);
@@ -126,6 +137,7 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
         choice_out->params.rules = &lists_out->rules;
     if (sampling_find_fault(&choice_out->params, vocabulary, &fault))
         return refuse(error, fault.field, fault.value, fault.wanted);
+    TRY(check_search(message, &choice_out->params, error));
     TRY(check_bad_words(message, error));
     return take_stops(message, stops_out, error);
 }

@@ -39,7 +39,7 @@ FOREIGN_HEADERS = [
      r"|discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
-     r"|process/process_state\.h|router/requests/(door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
+     r"|process/process_state\.h|router/requests/(beam_replies|door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
      r"|api/(vllm_engine|vllm_inference)/\w+\.[ch]"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]

@@ -368,6 +368,20 @@ Test(http_limits, a_connection_that_asks_no_more_is_closed)
 
 /* ---- readers ---- */
 
+/* The network takes a few megabytes of them. */
+Test(http_limits, a_reply_that_was_kept_until_its_end_may_wait_to_be_sent)
+{
+    enum { KEPT = 48 << 20 };
+    limits->unsent_bytes_max = 256 << 10;
+    http_bed_start();
+    int fd = http_bed_connect(1);
+    http_bed_say(fd, "GET /flood?keeps=50331648 HTTP/1.1\r\n" HOST "\r\n");
+    http_bed_wait_ends(1);
+    cr_expect_eq(http_bed.flood_end, STATUS_QUEUE_FULL);
+    cr_expect_gt(http_bed.flood_bytes, KEPT);
+    close(fd);
+}
+
 Test(http_limits, a_stream_is_ended_when_more_than_its_bound_is_unread)
 {
     limits->unsent_bytes_max = 256 << 10;
@@ -377,6 +391,7 @@ Test(http_limits, a_stream_is_ended_when_more_than_its_bound_is_unread)
     http_bed_wait_ends(1);
     cr_expect_eq(http_bed_last_end(), STATUS_SLOW_READER);
     cr_expect_eq(http_bed.flood_end, STATUS_QUEUE_FULL);
+    cr_expect_lt(http_bed.flood_bytes, 48 << 20);
     char *heard = http_bed_hear_all(fd);
     cr_expect_null(strstr(heard, "0\r\n\r\n"));
     free(heard);

@@ -107,10 +107,15 @@ static void flood(void *arg, struct http_exchange *exchange)
     memset(bytes, 'x', sizeof bytes);
     count_call(exchange);
     http_exchange_on_end(exchange, on_end, NULL);
+    char kept[16];
+    uint64_t n_sent = 0;
+    if (http_exchange_query(exchange, "keeps", kept, sizeof kept) > 0)
+        http_exchange_keeps(exchange, strtoull(kept, NULL, 10));
     enum status status = http_exchange_begin(exchange, &head);
-    while (status == STATUS_OK)
+    for (; status == STATUS_OK; n_sent += sizeof bytes)
         status = http_exchange_send(exchange, bytes, sizeof bytes);
     pthread_mutex_lock(&http_bed.lock);
+    http_bed.flood_bytes = n_sent;
     http_bed.flood_end = status;
     pthread_mutex_unlock(&http_bed.lock);
 }

@@ -32,6 +32,7 @@ struct http_bed {
     uint32_t n_calls; /* of handlers */
     enum status last_end;
     enum status flood_end;
+    uint64_t flood_bytes; /* with the refused ones */
     char last_peer[64];
 };
 extern struct http_bed http_bed;

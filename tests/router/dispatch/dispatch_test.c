@@ -32,3 +32,20 @@ Test(dispatch, an_attempt_before_it_stays)
     cr_expect_eq(choice->placed_ns, 7);
     free(choice);
 }
+
+Test(dispatch, a_search_takes_blocks_for_each_beam)
+{
+    struct generation *generation = calloc(1, sizeof *generation);
+    cr_assert_not_null(generation);
+    struct sampling_params *params = &generation->sampling.params;
+    generation->n_choices = 3;
+    params->max_tokens = 100;
+    cr_expect_eq(route_request_of(generation).max_tokens, 100);
+    cr_expect_eq(generation_n_calls(generation), 3);
+    params->beams.n_beams = 8;
+    cr_expect_eq(route_request_of(generation).max_tokens, 800);
+    cr_expect_eq(generation_n_calls(generation), 1);
+    params->max_tokens = UINT32_MAX;
+    cr_expect_eq(route_request_of(generation).max_tokens, UINT32_MAX);
+    free(generation);
+}

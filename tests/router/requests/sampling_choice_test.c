@@ -180,6 +180,88 @@ Test(sampling_choice, a_reply_may_end_with_the_context)
     cr_assert_eq(choice.params.max_tokens, 9);
 }
 
+/* ---- beams ---- */
+
+static uint32_t *many_ids(uint32_t id)
+{
+    static uint32_t ids[1];
+    ids[0] = id;
+    return ids;
+}
+
+Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
+{
+    static ProtobufCBinaryData stop[] = {{3, (uint8_t *)"END"}};
+    Kvferry__V1__Constraint constraint = KVFERRY__V1__CONSTRAINT__INIT;
+    constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_JSON_OBJECT;
+    constraint.json_object = true;
+    REFUSES("sampling.beam_width", message.beam_width = 17);
+    REFUSES("sampling.beam_width", message.beam_width = UINT32_MAX);
+    REFUSES("sampling.n", message.beam_width = 4, message.n = 5);
+    REFUSES("sampling.n", message.beam_width = 16, message.n = 17);
+    REFUSES("sampling.length_penalty", message.beam_width = 4,
+            SET(message, length_penalty, LENGTH_PENALTY, 10.5f));
+    REFUSES("sampling.length_penalty", message.beam_width = 4,
+            SET(message, length_penalty, LENGTH_PENALTY, NAN));
+    REFUSES("sampling.early_stopping", message.beam_width = 4, message.early_stopping = 4);
+    REFUSES("sampling.temperature", message.beam_width = 4,
+            SET(message, temperature, TEMPERATURE, 0.1f));
+    REFUSES("sampling.logprobs", message.beam_width = 4, message.logprobs = 1);
+    REFUSES("sampling.prompt_logprobs", message.beam_width = 4,
+            SET(message, prompt_logprobs, PROMPT_LOGPROBS, 0));
+    REFUSES("sampling.reply_window", message.beam_width = 4,
+            SET(message, reply_window, REPLY_WINDOW, 64));
+    REFUSES("sampling.constraint", message.beam_width = 4, message.constraint = &constraint);
+    REFUSES("sampling.stop", message.beam_width = 4, message.n_stop = 1, message.stop = stop);
+    REFUSES("sampling.stop_token_ids[0]", message.beam_width = 4, message.n_stop_token_ids = 1,
+            message.stop_token_ids = many_ids(VOCABULARY));
+    ACCEPTS(message.beam_width = 16, message.n = 16);
+    ACCEPTS(message.beam_width = 2, message.n_stop_token_ids = 1,
+            message.stop_token_ids = many_ids(5), SET(message, temperature, TEMPERATURE, 0),
+            message.early_stopping = 3, SET(message, length_penalty, LENGTH_PENALTY, -10));
+    ACCEPTS(message.beam_width = 1, message.n = 16, message.n_stop = 1, message.stop = stop,
+            message.logprobs = 3);
+}
+
+Test(sampling_choice, the_refusals_of_a_search_are_sentences)
+{
+    static ProtobufCBinaryData stop[] = {{3, (uint8_t *)"END"}};
+    Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    struct rpc_error error;
+    message.beam_width = 4;
+    message.n_stop = 1;
+    message.stop = stop;
+    cr_assert_eq(make(&message, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(error.message, "sampling.stop is there; it must be absent with beam_width");
+    SET(message, temperature, TEMPERATURE, 1);
+    cr_assert_eq(make(&message, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(error.message, "sampling.temperature is 1; it must be 0 with beam_width");
+}
+
+/* The model's default is 0.7. */
+Test(sampling_choice, a_search_draws_nothing_whatever_the_models_default_is)
+{
+    struct sampling_choice choice;
+    struct stop_strings stops = {0};
+    struct sampling_lists lists;
+    struct rpc_error error = {0};
+    Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    message.beam_width = 4;
+    message.n = 3;
+    cr_assert_eq(
+        sampling_choice_make(&message, &DEFAULTS, VOCABULARY, &choice, &stops, &lists, &error),
+        STATUS_OK, "%s", error.message);
+    cr_expect_eq(choice.params.temperature, 0);
+    cr_expect_eq(choice.params.repetition_penalty, 1.1f, "which Transformers' beams have, too");
+    cr_expect_eq(choice.params.beams.n_beams, 4);
+    cr_expect_eq(choice.params.beams.n_best, 3);
+    message.beam_width = 1;
+    cr_assert_eq(
+        sampling_choice_make(&message, &DEFAULTS, VOCABULARY, &choice, &stops, &lists, &error),
+        STATUS_OK);
+    cr_expect_eq(choice.params.temperature, 0.7f);
+}
+
 /* ---- rules ---- */
 
 enum { N_MANY = LOGIT_BIASES_MAX + 1 };

@@ -11,12 +11,12 @@ static struct door_double *double_of(struct door_call *call)
 
 static void share(struct door_call *call)
 {
-    cr_assert_gt(double_of(call)->n_holders++, 0);
+    cr_assert_gt(atomic_fetch_add(&double_of(call)->n_holders, 1), 0);
 }
 
 static void release(struct door_call *call)
 {
-    cr_assert_gt(double_of(call)->n_holders--, 0);
+    cr_assert_gt(atomic_fetch_sub(&double_of(call)->n_holders, 1), 0);
 }
 
 static bool is_over(struct door_call *call)
@@ -31,10 +31,9 @@ static enum status end_status(struct door_call *call)
 
 static void on_end(struct door_call *call, void (*end)(void *arg, enum status why), void *arg)
 {
-    (void)call;
-    (void)end;
-    (void)arg;
-    cr_assert_fail("no test of the router's own dispatches such a call");
+    cr_assert_null(double_of(call)->on_end);
+    double_of(call)->on_end = end;
+    double_of(call)->on_end_arg = arg;
 }
 
 static const char *request_id(struct door_call *call)
@@ -62,6 +61,8 @@ static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
 
 static enum status add_text(struct door_double *call, const char *text, size_t bytes)
 {
+    if (call->is_counting)
+        return STATUS_OK;
     if (call->text_bytes + bytes >= call->text_bytes_max)
         return STATUS_REPLY_TOO_LONG;
     memcpy(call->text + call->text_bytes, text, bytes);
@@ -70,15 +71,30 @@ static enum status add_text(struct door_double *call, const char *text, size_t b
     return STATUS_OK;
 }
 
+/* What its text has no room for is not kept. */
+static void add_to_choice(struct double_choice *choice, const char *text, size_t bytes)
+{
+    cr_assert_not(choice->has_ended);
+    if (choice->text_bytes + bytes >= sizeof choice->text)
+        return;
+    memcpy(choice->text + choice->text_bytes, text, bytes);
+    choice->text_bytes += bytes;
+    choice->text[choice->text_bytes] = '\0';
+}
+
 static enum status take_piece(struct door_call *base, const struct reply_piece *piece)
 {
     struct door_double *call = double_of(base);
     cr_assert_eq(call->n_ends, 0);
     if (call->refuses != STATUS_OK)
         return call->refuses;
-    cr_assert_leq(call->n_ids + piece->n, DOUBLE_IDS_MAX);
-    memcpy(call->ids + call->n_ids, piece->token_ids, piece->n * sizeof *piece->token_ids);
+    cr_assert(call->is_counting || call->n_ids + piece->n <= DOUBLE_IDS_MAX);
+    if (!call->is_counting)
+        memcpy(call->ids + call->n_ids, piece->token_ids, piece->n * sizeof *piece->token_ids);
     call->n_ids += piece->n;
+    cr_assert_lt(piece->index, CHOICES_MAX);
+    add_to_choice(&call->choices[piece->index], piece->text, piece->text_bytes);
+    call->choices[piece->index].n_ids += piece->n;
     return add_text(call, piece->text, piece->text_bytes);
 }
 
@@ -105,7 +121,12 @@ static enum status scores(struct door_call *base, const uint32_t *token_ids,
 
 static enum status end(struct door_call *call, struct reply_end *end)
 {
-    cr_assert_eq(double_of(call)->n_ends++, 0);
+    struct double_choice *choice = &double_of(call)->choices[end->index];
+    cr_assert_eq(double_of(call)->n_ends, 0);
+    add_to_choice(choice, end->text, end->text_bytes);
+    choice->has_ended = true;
+    choice->end = *end;
+    double_of(call)->n_ends += end->is_last;
     return add_text(double_of(call), end->text, end->text_bytes);
 }
 
@@ -131,6 +152,14 @@ static const struct door_ops OPS = {
     .end = end,
     .fail = fail,
 };
+
+void door_double_leave(struct door_double *call, enum status why)
+{
+    void (*on_end)(void *arg, enum status why) = call->on_end;
+    call->on_end = NULL;
+    if (on_end)
+        on_end(call->on_end_arg, why);
+}
 
 void door_double_init(struct door_double *call, const char *request_id)
 {

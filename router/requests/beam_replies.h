@@ -1,0 +1,16 @@
+/*
+ * beam_replies - what the last message of a beam search must be: the n best replies, one for each choice.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
+#include "router/requests/generation_state.h"
+
+/* Whether the message has what only the replies may come with: a search has no other tokens. */
+bool beam_replies_are_there(const Kvferry__Internal__V1__DecodeResponse *message);
+/* False: the worker is at fault. They are one for each choice, each has 1 to max_tokens tokens, a reason and a score, and they come with
+ * the call's own reason, without other tokens. */
+bool beam_replies_are_valid(const struct generation *generation,
+                            const Kvferry__Internal__V1__DecodeResponse *message);
