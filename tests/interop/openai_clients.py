@@ -542,7 +542,7 @@ class Errors(unittest.TestCase):
                 ("stop", ["a"] * 17), ("stop[0]", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
                 ("stop_token_ids[0]", [-1]), ("stop_token_ids[0]", ["a"]), ("logit_bias.5", {"5": 101}), ("seed", 2**63), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
-                ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", True), ("prompt_embeds", "gAJ9"),
+                ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", "yes"), ("beam_width", 17), ("length_penalty", 11), ("early_stopping", "always"), ("prompt_embeds", "gAJ9"),
                 ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"), ("typical_p", 1.1), ("no_repeat_ngram_size", 65), ("top_h", 0.4), ("mirostat", 2),
                 ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
@@ -569,6 +569,22 @@ class Errors(unittest.TestCase):
                 more = {"messages": content[name]} if name in content else {name.split("[")[0].split(".")[0]: value}
                 body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | more
                 self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
+
+    def test_what_does_not_go_with_beams_is_refused_by_name(self):
+        vllm = {"use_beam_search": True, "n": 2}
+        rows = [("n", {"use_beam_search": True}), ("n", {"use_beam_search": True, "n": 1}), ("n", {"beam_width": 2, "n": 3}),
+                ("beam_width", {"use_beam_search": True, "beam_width": 1}), ("use_beam_search", {"use_beam_search": False, "beam_width": 2}),
+                ("temperature", vllm | {"temperature": 0.5}), ("stop", vllm | {"stop": ["x"]}), ("prompt_logprobs", vllm | {"prompt_logprobs": 1}),
+                ("reply_window", vllm | {"reply_window": 64}), ("guided_regex", vllm | {"guided_regex": "a"}), ("best_of", vllm | {"best_of": 4})]
+        for name, members in rows:
+            with self.subTest(members=members):
+                body = {"model": NAME, "prompt": "x", "max_tokens": 1} | members
+                self.refused(openai.BadRequestError, lambda: client.post("/completions", body=body, cast_to=object), name)
+                body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | members
+                self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
+        error = self.refused(openai.BadRequestError, lambda: client.post(
+            "/completions", body={"prompt": "x", "temperature": 1} | vllm, cast_to=object), "temperature")
+        self.assertIn("it must be 0 with use_beam_search", error.message)
 
     def test_documents_reach_the_template(self):
         documents = {"extra_body": {"documents": [{"title": "T", "text": "Let there be light"}]}}

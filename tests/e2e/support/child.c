@@ -96,6 +96,7 @@ static bool read_ports(struct child *child, bool may_be_unready)
         return false;
     child->grpc = port_of(root, "grpc");
     child->engine = port_of(root, "engine");
+    child->http = port_of(root, "http");
     child->control = port_of(root, "control");
     child->health = port_of(root, "health");
     child->metrics = port_of(root, "metrics");

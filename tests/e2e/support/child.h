@@ -17,7 +17,7 @@ struct child {
     char folder[128]; /* of its log and ports file */
     const char *binary;
     pid_t pid; /* 0: not running */
-    uint16_t grpc, engine, control, health, metrics;
+    uint16_t grpc, http, engine, control, health, metrics;
     uint64_t incarnation;
     char arguments[ARGUMENTS_MAX][192];
     uint32_t n_arguments;
