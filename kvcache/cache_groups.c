@@ -176,6 +176,7 @@ void cache_groups_divide(const struct cache_layers *layers, struct cache_groups 
     groups.places = choose_places(&kinds);
     for (uint32_t i = 0; i < kinds.n; i++) {
         const struct kind *kind = &kinds.all[i];
+        assert(kind->width > 0);
         const uint32_t n_fit = groups.places / kind->width;
         for (uint32_t n_left = kind->n_layers, n; n_left > 0; n_left -= n) {
             n = n_left < n_fit ? n_left : n_fit;
@@ -232,7 +233,10 @@ uint32_t cache_group_width(const struct cache_groups *groups, uint32_t group)
     if (!cache_groups_have_heads(groups))
         return 1;
     assert(group < groups->n);
-    return (uint32_t)(size_of(groups->all[group].heads) / cache_groups_unit(groups));
+    const uint32_t width = (uint32_t)(size_of(groups->all[group].heads) /
+                                      cache_groups_unit(groups));
+    assert(width > 0);
+    return width;
 }
 
 /* ---- for a sequence ---- */
