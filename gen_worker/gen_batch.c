@@ -250,6 +250,7 @@ static uint32_t add_beams(struct gen_batch *batch, const struct gen_home *home,
         batch->n++;
         want(batch, sequence, beam->tokens, n_kv, &result->computed.logprobs);
     }
+    batch->n_beams_more += n_running - 1;
     return n_running;
 }
 
@@ -437,7 +438,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
                           const struct schedule_batch *plan)
 {
     batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
-    batch->n_texts = 0;
+    batch->n_texts = batch->n_beams_more = 0;
     draw_masks_clear(batch->masks);
     batch->n_rows = batch->n_draft_rows = 0;
     batch->is_decoding = plan->n_chunks == 0;
@@ -447,7 +448,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     else
         add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes >= batch->n && batch->n_wanted <= batch->n);
-    assert(batch->n + batch->n_left_out >= plan->n);
+    assert(batch->n - batch->n_beams_more + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 

@@ -55,6 +55,7 @@ struct gen_batch {
     uint32_t n_draft_rows;    /* tokens of drafts in the pass */
     bool is_decoding;         /* the pass has no chunk of a prompt */
     uint32_t n_left_out;      /* the pool had no block for them */
+    uint32_t n_beams_more;    /* sequences in the pass that are further beams of one before */
     uint32_t n_rows;          /* tokens in the pass */
 };
 

@@ -43,30 +43,36 @@ enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
                                                                  .job = job});
 }
 
-static struct gen_event_box *box_scores(const struct prefill_event *event)
+/* With a copy of the event's one array, in arrays. */
+static struct gen_event_box *box_with(const struct prefill_event *event, const void *array,
+                                      size_t bytes)
 {
-    const size_t bytes = event->scores.n * sizeof *event->scores.logprobs;
-    static_assert(_Alignof(struct token_logprobs) == _Alignof(uint32_t), "arrays has them");
     struct gen_event_box *box = malloc(sizeof *box + bytes);
     if (!box)
         return NULL;
     box->event = *event;
-    memcpy(box->arrays, event->scores.logprobs, bytes);
-    box->event.scores.logprobs = (const struct token_logprobs *)(const void *)box->arrays;
+    memcpy(box->arrays, array, bytes);
+    return box;
+}
+
+static struct gen_event_box *box_scores(const struct prefill_event *event)
+{
+    static_assert(_Alignof(struct token_logprobs) == _Alignof(uint32_t), "arrays has them");
+    struct gen_event_box *box = box_with(event, event->scores.logprobs,
+                                         event->scores.n * sizeof *event->scores.logprobs);
+    if (box)
+        box->event.scores.logprobs = (const struct token_logprobs *)(const void *)box->arrays;
     return box;
 }
 
 /* Of a beam search. */
 static struct gen_event_box *box_ranked(const struct prefill_event *event)
 {
-    const size_t bytes = sizeof *event->first_token.ranked;
     static_assert(_Alignof(struct ranked_row) == _Alignof(uint32_t), "arrays has it");
-    struct gen_event_box *box = malloc(sizeof *box + bytes);
-    if (!box)
-        return NULL;
-    box->event = *event;
-    memcpy(box->arrays, event->first_token.ranked, bytes);
-    box->event.first_token.ranked = (const struct ranked_row *)(const void *)box->arrays;
+    struct gen_event_box *box = box_with(event, event->first_token.ranked,
+                                         sizeof *event->first_token.ranked);
+    if (box)
+        box->event.first_token.ranked = (const struct ranked_row *)(const void *)box->arrays;
     return box;
 }
 

@@ -285,13 +285,14 @@ void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
     (void)status; /* after a failure on_left tells the engine */
 }
 
-/* The replies of a beam search: the messages, then the tokens that they point to. NULL: no memory, or there are none. */
+/* The replies of a beam search: the messages, then the tokens that they point to. */
 struct beam_messages {
     Kvferry__Internal__V1__BeamReply replies[BEAMS_MAX];
     Kvferry__Internal__V1__BeamReply *list[BEAMS_MAX];
     uint32_t tokens[];
 };
 
+/* NULL: no memory. */
 static struct beam_messages *beams_encode(const struct gen_finish *finish)
 {
     size_t n_tokens = 0;

@@ -65,7 +65,7 @@ void sequence_start_local(struct sequence *sequence, const struct gen_home *home
     if (sequence->place == GEN_PLACE_UNKNOWN)
         sequence_say_why_local(sequence, home);
     if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence) &&
-        !sequence_searches(sequence))
+        sequence_n_generated(sequence) > 0)
         sequence->must_verify = true; /* after a pause, when no hand-over was free */
     sequence_begin_local(sequence, home, now_ns);
 }

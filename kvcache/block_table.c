@@ -74,7 +74,7 @@ static void give_state_back(struct block_table *table)
     table->n_blocks -= n;
 }
 
-static block_id *ids_of(struct block_table *table, uint32_t group)
+static block_id *ids_of(const struct block_table *table, uint32_t group)
 {
     return table->blocks + (size_t)group * table->spans_max;
 }
@@ -344,12 +344,17 @@ enum status block_table_prepare(struct block_table *table, const struct block_ne
 
 /* ---- copies ---- */
 
-static const block_id *other_ids(const struct block_table *table, uint32_t group)
+/* Those of a group before end. */
+static void share_spans(struct block_table *table, const struct block_table *from, uint32_t group,
+                        uint32_t end)
 {
-    return table->blocks + (size_t)group * table->spans_max;
+    const uint32_t first = from->first[group], n = end - first;
+    block_id *ids = ids_of(table, group) + first;
+    memcpy(ids, ids_of(from, group) + first, n * sizeof *ids);
+    block_pool_share(table->pool, ids, n);
 }
 
-/* Of the spans of a group those from n_full on, of an empty table. */
+/* Of an empty table: shares what is full, and takes blocks for the rest of what the other one holds. */
 static enum status acquire_copies(struct block_table *table, const struct block_table *from,
                                   uint32_t n_full)
 {
@@ -363,11 +368,8 @@ static enum status acquire_copies(struct block_table *table, const struct block_
         const uint32_t first = from->first[group] > n_full ? from->first[group] : n_full;
         table->first[group] = from->first[group];
         table->end[group] = smaller(first, from->end[group]);
-        const uint32_t n_shared = table->end[group] - table->first[group];
-        block_id *ids = ids_of(table, group) + table->first[group];
-        memcpy(ids, other_ids(from, group) + table->first[group], n_shared * sizeof *ids);
-        block_pool_share(table->pool, ids, n_shared);
-        table->n_blocks += n_shared;
+        share_spans(table, from, group, table->end[group]);
+        table->n_blocks += table->end[group] - table->first[group];
         TRY(acquire(table, group, (struct range){from->first[group], from->end[group]}));
     }
     table->n_spans = from->n_spans;
@@ -383,10 +385,8 @@ static void follow(struct block_table *table, const struct block_table *from, ui
         assert(table->first[group] == first && table->end[group] == from->end[group]);
         if (end <= first)
             continue;
-        block_id *ids = ids_of(table, group) + first;
-        block_pool_share(table->pool, other_ids(from, group) + first, end - first);
-        block_pool_release(table->pool, ids, end - first);
-        memcpy(ids, other_ids(from, group) + first, (end - first) * sizeof *ids);
+        block_pool_release(table->pool, ids_of(table, group) + first, end - first);
+        share_spans(table, from, group, end);
     }
 }
 
@@ -403,7 +403,7 @@ enum status block_table_copy(struct block_table *table, const struct block_table
     for (uint32_t group = 0; group < block_table_n_rows(from); group++)
         if (n_tokens % table->block_tokens != 0 && n_full < from->end[group])
             block_pool_copy(table->pool, ids_of(table, group) + n_full,
-                            other_ids(from, group) + n_full, 1);
+                            ids_of(from, group) + n_full, 1);
     return STATUS_OK;
 }
 

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BEAMS_MAX           16u
-#define BEAM_ROW_TOKENS_MAX 256u /* RANKED_ROW_MAX */
+#define BEAMS_MAX 16u
 
 /* What the best score of a running beam may become, when n_beams have ended: as now, by its present length (FALSE); nothing is waited for
  * (TRUE); as now, by the length that makes it best (NEVER). The names are those of Transformers. */

@@ -24,7 +24,7 @@ struct candidate_beam {
 struct beam_search {
     struct beam_params params;
     uint32_t max_tokens, n_ends, n_ranked;
-    uint32_t end_ids[BEAM_ROW_TOKENS_MAX];
+    uint32_t end_ids[RANKED_ROW_MAX];
     uint32_t n_tokens, n_running, n_ended;
     bool is_over;
     bool may_improve; /* a running beam may become better than the worst that has ended */

@@ -1,125 +1,73 @@
 /* beam_search: the replies and scores of Transformers' beam search, by a model that is a table; ties; rules that leave few tokens. */
 #include "kernels/kernels.h"
-#include "model/sampling/beam_search.h"
 #include "model/sampling/sampler.h"
+#include "tests/model/support/beam_golden.h"
+#include "tests/model/support/beam_play.h"
 #include "tests/model/support/golden.h"
 #include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLDER     KVFERRY_SOURCE_DIR "/tests/golden/beams"
-#define TOKENS_MAX 64u
-#define STRIDE     11u /* make.py */
+#define STRIDE 11u /* make.py */
 
 TestSuite(beam_search, .description = ONE_THREAD);
 
-struct play {
+struct model {
     struct sampler *sampler;
     const float *table; /* [vocabulary][vocabulary] */
     uint32_t vocabulary;
     struct sampling_params sampling;
     uint32_t prompt[8], n_prompt;
-    uint32_t tokens[BEAMS_MAX][TOKENS_MAX]; /* of the running beams, behind the prompt */
-    struct ranked_row rows[BEAMS_MAX];
 };
 
-static void rank(struct play *play, const struct beam_search *search, uint32_t i)
+static void rank(void *arg, const uint32_t *reply, uint32_t n_reply, uint32_t n_ranked,
+                 struct ranked_row *row_out)
 {
-    const uint32_t n_tokens = play->n_prompt + beam_search_n_tokens(search);
-    uint32_t tokens[TOKENS_MAX + 8];
-    memcpy(tokens, play->prompt, play->n_prompt * sizeof *tokens);
-    memcpy(tokens + play->n_prompt, play->tokens[i], (n_tokens - play->n_prompt) * sizeof *tokens);
-    const uint32_t row = (tokens[n_tokens - 1] + STRIDE * n_tokens) % play->vocabulary;
-    const struct draw draw = {.params = &play->sampling,
+    const struct model *model = arg;
+    const uint32_t n_tokens = model->n_prompt + n_reply;
+    uint32_t tokens[BEAM_PLAY_TOKENS_MAX + 8];
+    memcpy(tokens, model->prompt, model->n_prompt * sizeof *tokens);
+    memcpy(tokens + model->n_prompt, reply, n_reply * sizeof *tokens);
+    const uint32_t row = (tokens[n_tokens - 1] + STRIDE * n_tokens) % model->vocabulary;
+    const struct draw draw = {.params = &model->sampling,
                               .tokens = tokens,
-                              .n_prompt = play->n_prompt,
+                              .n_prompt = model->n_prompt,
                               .n_tokens = n_tokens};
-    (void)sampler_rank_row(play->sampler, &draw, play->table + (size_t)row * play->vocabulary,
-                           beam_search_n_ranked(search), &play->rows[i]);
-}
-
-static void run(struct play *play, struct beam_search *search)
-{
-    while (!beam_search_is_over(search)) {
-        const struct ranked_row *rows[BEAMS_MAX];
-        uint32_t before[BEAMS_MAX][TOKENS_MAX];
-        const uint32_t n_tokens = beam_search_n_tokens(search);
-        for (uint32_t i = 0; i < beam_search_n_running(search); i++) {
-            rank(play, search, i);
-            rows[i] = &play->rows[i];
-        }
-        memcpy(before, play->tokens, sizeof before);
-        beam_search_step(search, rows);
-        const struct beam *running = beam_search_running(search);
-        for (uint32_t i = 0; i < beam_search_n_running(search); i++) {
-            cr_assert_lt(running[i].parent, BEAMS_MAX);
-            memcpy(play->tokens[i], before[running[i].parent], n_tokens * sizeof(uint32_t));
-            play->tokens[i][n_tokens] = running[i].token_id;
-        }
-    }
+    (void)sampler_rank_row(model->sampler, &draw, model->table + (size_t)row * model->vocabulary,
+                           n_ranked, row_out);
 }
 
 /* ---- goldens ---- */
 
-static struct beam_params params_of(const json_t *entry)
-{
-    const json_t *early = json_object_get(entry, "early_stopping");
-    return (struct beam_params){
-        .n_beams = (uint32_t)json_integer_value(json_object_get(entry, "n_beams")),
-        .length_penalty = (float)json_number_value(json_object_get(entry, "length_penalty")),
-        .early_stopping = json_is_string(early) ? EARLY_STOPPING_NEVER
-                          : json_is_true(early) ? EARLY_STOPPING_TRUE
-                                                : EARLY_STOPPING_FALSE};
-}
-
-static void compare(const struct beam_search *search, const json_t *replies, size_t at)
-{
-    cr_assert_eq(beam_search_n_results(search), json_array_size(replies), "case %zu", at);
-    for (uint32_t i = 0; i < beam_search_n_results(search); i++) {
-        const json_t *reply = json_array_get(replies, i);
-        const struct beam_result result = beam_search_result(search, i);
-        uint32_t n, tokens[TOKENS_MAX];
-        uint32_t *wanted = golden_ids(json_array_get(reply, 1), &n);
-        beam_search_tokens(search, i, tokens);
-        cr_assert_eq(result.n_tokens, n, "case %zu, reply %u: %u tokens, wanted %u", at, i,
-                     result.n_tokens, n);
-        cr_assert_arr_eq(tokens, wanted, n * sizeof *wanted, "case %zu, reply %u", at, i);
-        const double score = json_number_value(json_array_get(reply, 0));
-        cr_assert_float_eq(result.score, score, 2e-6 * (10 + fabs(score)),
-                           "case %zu, reply %u: %g, wanted %g", at, i, (double)result.score, score);
-        free(wanted);
-    }
-}
-
-static void play_case(struct play *play, const json_t *entry, const float *tables, size_t at)
+static void play_case(struct model *model, const json_t *entry, const float *tables, size_t at)
 {
     static const uint32_t ENDS[] = {0, 1, 2, 3};
-    uint32_t *prompt = golden_ids(json_object_get(entry, "prompt"), &play->n_prompt);
+    uint32_t *prompt = golden_ids(json_object_get(entry, "prompt"), &model->n_prompt);
     struct beam_search *search;
-    memcpy(play->prompt, prompt, play->n_prompt * sizeof *prompt);
+    memcpy(model->prompt, prompt, model->n_prompt * sizeof *prompt);
     free(prompt);
-    play->table = tables + (size_t)json_integer_value(json_object_get(entry, "table")) *
-                               play->vocabulary * play->vocabulary;
+    model->table = tables + (size_t)json_integer_value(json_object_get(entry, "table")) *
+                                model->vocabulary * model->vocabulary;
     const uint32_t n_ends = (uint32_t)json_integer_value(json_object_get(entry, "ends"));
-    play->sampling = SAMPLING_GREEDY;
-    play->sampling.max_tokens = (uint32_t)json_integer_value(json_object_get(entry, "max_tokens"));
-    play->sampling.min_tokens = (uint32_t)json_integer_value(json_object_get(entry, "min_tokens"));
-    play->sampling.no_repeat_ngram_size = (uint32_t)json_integer_value(
+    model->sampling = SAMPLING_GREEDY;
+    model->sampling.max_tokens = (uint32_t)json_integer_value(json_object_get(entry, "max_tokens"));
+    model->sampling.min_tokens = (uint32_t)json_integer_value(json_object_get(entry, "min_tokens"));
+    model->sampling.no_repeat_ngram_size = (uint32_t)json_integer_value(
         json_object_get(entry, "no_repeat_ngram_size"));
-    play->sampling.repetition_penalty = (float)json_number_value(
+    model->sampling.repetition_penalty = (float)json_number_value(
         json_object_get(entry, "repetition_penalty"));
-    sampler_set_ends(play->sampler, ENDS, n_ends);
-    const struct beam_search_options options = {.params = params_of(entry),
-                                                .max_tokens = play->sampling.max_tokens,
+    sampler_set_ends(model->sampler, ENDS, n_ends);
+    const struct beam_search_options options = {.params = beam_golden_params(entry),
+                                                .max_tokens = model->sampling.max_tokens,
                                                 .end_ids = ENDS,
                                                 .n_ends = n_ends};
     cr_assert_eq(beam_search_create(&options, &search), STATUS_OK);
+    struct beam_play play = {.rank = rank, .arg = model};
     for (int again = 0; again < 2; again++) {
-        run(play, search);
-        compare(search, json_object_get(entry, "replies"), at);
+        beam_play_run(&play, search);
+        beam_golden_compare(search, entry, 2e-5, 2e-6, "a table", at);
         beam_search_restart(search);
     }
     beam_search_destroy(search);
@@ -136,19 +84,19 @@ static struct sampler *new_sampler(uint32_t vocabulary)
 
 Test(beam_search, finds_the_replies_of_transformers)
 {
-    json_t *golden = golden_json(FOLDER, "beams.json");
+    json_t *golden = golden_json(GOLDEN_BEAMS, "beams.json");
     const uint32_t n = (uint32_t)json_integer_value(json_object_get(golden, "vocabulary"));
     const size_t n_tables = (size_t)json_integer_value(json_object_get(golden, "tables"));
     const json_t *cases = json_object_get(golden, "cases"), *entry;
-    float *tables = golden_floats(FOLDER, "beams.f32", n_tables * n * n);
-    struct play play = {.sampler = new_sampler(n), .vocabulary = n};
+    float *tables = golden_floats(GOLDEN_BEAMS, "beams.f32", n_tables * n * n);
+    struct model model = {.sampler = new_sampler(n), .vocabulary = n};
     size_t at;
     json_array_foreach((json_t *)cases, at, entry)
     {
-        play_case(&play, entry, tables, at);
+        play_case(&model, entry, tables, at);
     }
     cr_assert_gt(at, 700);
-    sampler_destroy(play.sampler);
+    sampler_destroy(model.sampler);
     free(tables);
     json_decref(golden);
 }
