@@ -114,10 +114,15 @@ enum status sequence_prepare_beams(struct sequence *sequence, const struct gen_h
             TRY(kv_manager_copy(home->manager, table, &beams->lent[source]->table, need->position));
         beams->sources[slot] = slot;
     }
-    /* Those that do not run, too: they may become copies later, and then hold the same spans. */
+    /* Those that do not run, too: the schedule counts their blocks, and they may become copies later. */
+    const struct block_table *first = &sequence_beam(sequence, 0)->table;
+    for (uint32_t i = 0; i < n_beams_max(sequence); i++) {
+        struct block_table *table = &beams->lent[i]->table;
+        if (table->n_blocks == 0)
+            TRY(kv_manager_copy(home->manager, table, first, need->position));
+    }
     for (uint32_t i = 0; i < n_beams_max(sequence); i++)
-        if (beams->lent[i]->table.n_blocks > 0)
-            TRY(kv_manager_prepare(home->manager, &beams->lent[i]->table, need));
+        TRY(kv_manager_prepare(home->manager, &beams->lent[i]->table, need));
     return STATUS_OK;
 }
 

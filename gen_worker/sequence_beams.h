@@ -7,7 +7,7 @@
  *     a copy        is made before the next step computes: whole blocks are shared, the open one's bytes are copied
  *
  * The first beam that goes on from another keeps its table, so each beam always has one open block of its own, and copies take none but
- * at first. Nothing is told before the search is over. So a pause, or a hand-over that fails, begins the search again: with the same
+ * at first. Where rules leave fewer beams, the others have blocks all the same: the schedule counts them. Nothing is told before the search is over. So a pause, or a hand-over that fails, begins the search again: with the same
  * tokens, because a row's bits depend on nothing but its tokens.
  *
  * Thread: the engine's.

@@ -141,6 +141,29 @@ Test(beams, goes_on_from_the_first_tokens_of_a_context_worker)
     gen_rig_close(&rig);
 }
 
+Test(beams, with_fewer_running_ones_holds_the_blocks_of_all)
+{
+    struct gen_rig rig;
+    struct rig_client client = {0};
+    const struct ranked_row row = row_of(1); /* as behind a forced token */
+    gen_rig_open(&rig, WIDE);
+    ask(&rig, &client, "a", true);
+    say_prompt(&rig, &row);
+    gen_rig_seal(&rig);
+    gen_rig_settle(&rig);
+    gen_engine_commit_result(rig.engine, rig.prefill, STATUS_OK, "");
+    while (stats_of(&rig).generated_tokens < 2) /* the second behind one beam, in the first step */
+        gen_rig_step(&rig);
+    cr_assert_eq(gen_rig_blocks(&rig, BLOCK_ACTIVE), N_PROMPT / 8 + N_BEAMS,
+                 "what the schedule counts is there when more run");
+    gen_rig_settle(&rig);
+    expect_replies(&client);
+    gen_rig_end(&rig, STATUS_OK);
+    gen_rig_settle(&rig);
+    expect_all_free_or_cached(&rig);
+    gen_rig_close(&rig);
+}
+
 static void expect_refused(const struct ranked_row *row)
 {
     struct gen_rig rig;
