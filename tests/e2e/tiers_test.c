@@ -196,7 +196,7 @@ Test(tiers, damaged_files_are_computed_again)
 /* The worker may still write. */
 static void remove_blocks(const char *folder)
 {
-    char blocks[256];
+    char blocks[sizeof folders + sizeof "/kv-blocks"];
     snprintf(blocks, sizeof blocks, "%s/kv-blocks", folder);
     while (rmdir(blocks) != 0) {
         DIR *open_folder = opendir(blocks);
