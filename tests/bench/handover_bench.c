@@ -6,8 +6,8 @@
  *     handover_bench tokenize ROUTER_PORT CONCURRENCY SECONDS
  *
  * handover alternates the same prompt (fresh salt each time, so that no prefix cache helps) between
- * a split pair and a single worker, and compares medians of the time to the first and to the second
- * token: the second one needs the KV. One line of JSON.
+ * a split pair and a single worker, and compares medians of the time to the second token, which needs the KV, less the time that the
+ * prompt's steps took: two processes compute the same prompt at speeds that differ by more than a hand-over takes. One line of JSON.
  */
 #include "base/clock.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
@@ -23,6 +23,7 @@
 
 struct sample {
     uint64_t first_us, second_us;
+    uint64_t beyond_us; /* of second_us, without the prompt's steps */
     uint64_t kv_bytes;
 };
 
@@ -40,6 +41,7 @@ static bool measure(struct client *client, const uint32_t *prompt, uint32_t n, u
     }
     sample_out->first_us = generation.first_token_us;
     sample_out->second_us = (generation.ended_ns - generation.started_ns) / NS_PER_US;
+    sample_out->beyond_us = sample_out->second_us - generation.prefill_us;
     sample_out->kv_bytes = generation.kv_bytes_received;
     return true;
 }
@@ -56,16 +58,18 @@ static uint64_t median(uint64_t *values, uint32_t n)
     return values[n / 2];
 }
 
+enum { FIRST, SECOND, BEYOND, N_TIMES };
+
 static int handover(char **argv)
 {
     uint32_t n_tokens = (uint32_t)strtoul(argv[2], NULL, 10);
     uint32_t n_pairs = (uint32_t)strtoul(argv[3], NULL, 10);
     struct client *clients[2];
-    uint64_t *times[4];
+    uint64_t *times[2][N_TIMES], medians[2][N_TIMES];
     for (int i = 0; i < 2; i++)
         clients[i] = client_create((uint16_t)strtoul(argv[i], NULL, 10));
-    for (int i = 0; i < 4; i++)
-        times[i] = calloc(n_pairs, sizeof **times);
+    for (int i = 0; i < 2 * N_TIMES; i++)
+        times[i / N_TIMES][i % N_TIMES] = calloc(n_pairs, sizeof(uint64_t));
     uint32_t *prompt = calloc(n_tokens, sizeof *prompt);
     prompt_tokens(7, prompt, n_tokens);
 
@@ -78,8 +82,9 @@ static int handover(char **argv)
                 return 1;
             if (pair < WARM_UP)
                 continue;
-            times[2 * i][pair - WARM_UP] = sample.first_us;
-            times[2 * i + 1][pair - WARM_UP] = sample.second_us;
+            times[i][FIRST][pair - WARM_UP] = sample.first_us;
+            times[i][SECOND][pair - WARM_UP] = sample.second_us;
+            times[i][BEYOND][pair - WARM_UP] = sample.beyond_us;
             if ((sample.kv_bytes != 0) != (i == 0))
                 return fprintf(stderr, "KV of %lu bytes crossed to worker %u\n",
                                (unsigned long)sample.kv_bytes, i),
@@ -87,18 +92,21 @@ static int handover(char **argv)
             if (i == 0)
                 kv_bytes = sample.kv_bytes;
         }
-    uint64_t split_first = median(times[0], n_pairs), split_second = median(times[1], n_pairs);
-    uint64_t one_first = median(times[2], n_pairs), one_second = median(times[3], n_pairs);
-    printf("{\"bench\": \"handover\", \"prompt_tokens\": %u, \"pairs\": %u, \"kv_bytes\": %lu, "
-           "\"split_first_us\": %lu, \"single_first_us\": %lu, \"split_second_us\": %lu, "
-           "\"single_second_us\": %lu, \"overhead_us\": %ld}\n",
-           n_tokens, n_pairs, (unsigned long)kv_bytes, (unsigned long)split_first,
-           (unsigned long)one_first, (unsigned long)split_second, (unsigned long)one_second,
-           (long)split_second - (long)one_second);
+    for (int i = 0; i < 2 * N_TIMES; i++)
+        medians[i / N_TIMES][i % N_TIMES] = median(times[i / N_TIMES][i % N_TIMES], n_pairs);
+    printf("{\"bench\": \"handover\", \"prompt_tokens\": %u, \"pairs\": %u, \"kv_bytes\": %lu",
+           n_tokens, n_pairs, (unsigned long)kv_bytes);
+    for (int i = 0; i < 2; i++) {
+        const char *who = i == 0 ? "split" : "single";
+        printf(", \"%s_first_us\": %lu, \"%s_second_us\": %lu, \"%s_beyond_prompt_us\": %lu", who,
+               (unsigned long)medians[i][FIRST], who, (unsigned long)medians[i][SECOND], who,
+               (unsigned long)medians[i][BEYOND]);
+    }
+    printf(", \"overhead_us\": %ld}\n", (long)medians[0][BEYOND] - (long)medians[1][BEYOND]);
     for (int i = 0; i < 2; i++)
         client_destroy(clients[i]);
-    for (int i = 0; i < 4; i++)
-        free(times[i]);
+    for (int i = 0; i < 2 * N_TIMES; i++)
+        free(times[i / N_TIMES][i % N_TIMES]);
     free(prompt);
     return 0;
 }
