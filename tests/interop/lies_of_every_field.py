@@ -174,6 +174,16 @@ class LiesOfEveryField(unittest.TestCase):
                 sampling=sampling_pb2.SamplingParams(max_tokens=max_tokens, temperature=0, logprobs=2)),
             timeout=CALL_LIMIT_S)
 
+    @classmethod
+    def search(cls, salt):
+        """A beam search: the ids and the score of each reply, best first."""
+        reply = cls.stub.Complete(
+            generation_pb2.CompleteRequest(
+                token_ids=generation_pb2.TokenIds(ids=cls.prompt), cache_salt=salt, return_timing=True,
+                sampling=sampling_pb2.SamplingParams(max_tokens=MAX_TOKENS, temperature=0, beam_width=4, n=2)),
+            timeout=CALL_LIMIT_S)
+        return [(list(one.token_ids), one.beam_score) for one in (reply, *reply.more_choices)], reply.timing
+
     def forget(self, after_events):
         """The generation worker knows no description of the liar; after an event, no connection to its worker."""
         self.liar.forgotten_at = after_events
@@ -291,6 +301,35 @@ class LiesOfEveryField(unittest.TestCase):
 
     def test_prefill_order(self):
         self.tell_all(chosen(told_lies.of_order()))
+
+    def test_ranked_first_tokens(self):
+        """A worker decides with which tokens a search begins, as it decides the first token of others: of that search alone.
+        Ranked tokens that cannot be are refused, and the prompt is computed here."""
+        honest, timing = self.search(self.salt("honest search"))
+        self.assertGreater(timing.kv_tokens_received, 0)
+        n_refused = n_taken = 0
+        for lie in chosen(told_lies.of_ranked()):
+            if OPTIONS.only not in str(lie):
+                continue
+            with self.subTest(lie=str(lie)):
+                salt = self.salt("lie")
+                told = self.begin(lie, salt)
+                replies, timing = self.search(salt)
+                self.take_back(lie)
+                self.assertGreater(told.n_asked, 0, "nobody asked for the lie")
+                self.expect_alive()
+                if timing.kv_tokens_received:
+                    n_taken += 1
+                    self.assertTrue(told.is_untrue or replies == honest)
+                    self.assertGreaterEqual(replies[0][1], replies[1][1])
+                else:
+                    n_refused += 1
+                    self.assertEqual(replies, honest, timing.prefill_reason)
+                self.expect_honest(salt)
+                self.assertEqual(self.search(self.salt("after"))[0], honest)
+        type(self).n_told += n_refused + n_taken
+        print(f"of lies about ranked first tokens {n_refused} were refused, {n_taken} were taken")
+        self.assertTrue(n_refused or not OPTIONS.whole or OPTIONS.only)
 
     def test_commit(self):
         self.tell_all(chosen(told_lies.of_method("Commit")))

@@ -161,6 +161,14 @@ def of_events():
             yield MethodLie("Prefill", f"{kind}: {lie}", _event_field(kind, nth, lie), takes_end=kind == "end")
 
 
+def of_ranked():
+    """About the ranked first tokens of a beam search, in a message of their own or in the last one."""
+    for kind, path in (("first_token", "first_token.ranked_"), ("end", "end.first_token.ranked_")):
+        for lie in field_lies.of_message(Response.DESCRIPTOR, kind):
+            if ".".join(lie.path).startswith(path):
+                yield MethodLie("Prefill", f"{kind}: {lie}", _event_field(kind, 0, lie), takes_end=kind == "end")
+
+
 # ---- order ----
 
 def _whole(change, goes_on=True):
