@@ -1,10 +1,12 @@
 /* Guessed tokens (--speculate lookup) change no token, whatever a model's layers, its KV and the CPU's set; they do save passes; what
- * cannot go back is refused. */
+ * cannot go back is refused. With SPECULATE_ALL, every night: five models with four types of KV on three sets. */
 #include "support/command.h"
 #include "support/encoder_model.h"
 #include "support/expect.h"
 #include "support/latent_model.h"
+#include "support/model_copy.h"
 #include "support/recurrent_model.h"
+#include "support/unequal_model.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -79,6 +81,88 @@ Test(speculate, windows_latents_and_small_sets_change_none)
                      (const char *const[]){"--kv-block-tokens", "32", NULL});
     cr_assert_eq(setenv("KVFERRY_CPU", "avx2", 1), 0);
     expect_no_change(KVFERRY_DEMO_MODEL, true, (const char *const[]){"--kv-dtype", "bf16", NULL});
+}
+
+/* ---- all of it ---- */
+
+static const char *make_demo(void)
+{
+    return KVFERRY_DEMO_MODEL;
+}
+
+static const char *make_wide(void)
+{
+    model_copy_make();
+    model_copy_widen_heads();
+    return in_folder("model");
+}
+
+static const struct {
+    const char *(*make)(void);
+    const char *flags[4];
+    bool is_lucky;
+} MODELS[] = {
+    {make_demo, {NULL}, true},
+    {make_demo, {"--attention-window", "64,0", "--force-window"}, true},
+    {make_wide, {NULL}, false},
+    {unequal_model_make, {NULL}, false},
+    {latent_model_make, {NULL}, false},
+};
+
+static bool has_scales(const char *type)
+{
+    return strcmp(type, "int8") == 0 || strcmp(type, "e4m3") == 0;
+}
+
+static void try_model(size_t of_model)
+{
+    static const char *const TYPES[] = {"f32", "bf16", "int8", "e4m3"};
+    static const char *const SETS[] = {"sse2", "avx2", ""}; /* "": the fastest */
+    char scales[300], model[300];
+    if (!getenv("SPECULATE_ALL"))
+        return;
+    snprintf(model, sizeof model, "%s", MODELS[of_model].make());
+    snprintf(scales, sizeof scales, "%s", in_folder("scales"));
+    RUN("calibrate", model, "--text", TEXT, "--out", scales);
+    EXPECT_OK();
+    for (size_t type = 0; type < sizeof TYPES / sizeof *TYPES; type++)
+        for (size_t set = 0; set < sizeof SETS / sizeof *SETS; set++) {
+            const char *more[8] = {"--kv-dtype", TYPES[type]};
+            uint32_t n = 2;
+            for (const char *const *flag = MODELS[of_model].flags; *flag; flag++)
+                more[n++] = *flag;
+            if (has_scales(TYPES[type])) {
+                more[n++] = "--kv-scales";
+                more[n] = scales;
+            }
+            cr_assert_eq(setenv("KVFERRY_CPU", SETS[set], 1), 0);
+            expect_no_change(model, MODELS[of_model].is_lucky, more);
+        }
+}
+
+Test(speculate, every_type_and_set_of_llama)
+{
+    try_model(0);
+}
+
+Test(speculate, every_type_and_set_of_windows)
+{
+    try_model(1);
+}
+
+Test(speculate, every_type_and_set_of_wide_heads)
+{
+    try_model(2);
+}
+
+Test(speculate, every_type_and_set_of_unequal_heads)
+{
+    try_model(3);
+}
+
+Test(speculate, every_type_and_set_of_latents)
+{
+    try_model(4);
 }
 
 Test(speculate, pauses_change_none)
