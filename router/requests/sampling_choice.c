@@ -53,8 +53,19 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
 static enum status check_search(const Kvferry__V1__SamplingParams *message,
                                 const struct sampling_params *params, struct rpc_error *error)
 {
-    if (beam_params_search(&params->beams) && message->n_stop > 0)
+    const struct beam_params *beams = &params->beams;
+    char penalty[32];
+    if (beam_params_search(beams) && message->n_stop > 0)
         return refuse(error, "stop", "there", "absent with beam_width");
+    if (beam_params_search(beams))
+        return STATUS_OK;
+    snprintf(penalty, sizeof penalty, "%g", (double)beams->length_penalty);
+    if (beams->length_penalty != 1)
+        return refuse(error, "length_penalty", penalty,
+                      "1 or absent where beam_width is not over 1");
+    if (beams->early_stopping != EARLY_STOPPING_FALSE)
+        return refuse(error, "early_stopping", "there",
+                      "FALSE or absent where beam_width is not over 1");
     return STATUS_OK;
 }
 

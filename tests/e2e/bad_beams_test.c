@@ -86,6 +86,15 @@ static void what_a_search_has_not(void)
     }
 }
 
+static void what_needs_a_search(void)
+{
+    REFUSE("length_penalty", sampling.beam_width = 0, SET(length_penalty, LENGTH_PENALTY, 0.5f));
+    REFUSE("length_penalty", sampling.beam_width = 1, SET(length_penalty, LENGTH_PENALTY, NAN));
+    REFUSE("early_stopping", sampling.beam_width = 0, sampling.early_stopping = 2);
+    REFUSE("early_stopping", sampling.beam_width = 1, sampling.early_stopping = 3);
+    REFUSE("early_stopping", sampling.beam_width = 0, sampling.early_stopping = 4);
+}
+
 Test(bad_beams, each_is_refused_by_name)
 {
     const struct cluster_options options = {.n_contexts = 1, .n_generations = 1};
@@ -93,6 +102,7 @@ Test(bad_beams, each_is_refused_by_name)
     dial_open(&router, "beams", cluster.router.grpc);
     numbers();
     what_a_search_has_not();
+    what_needs_a_search();
     dial_close(&router);
     cluster_stop(&cluster);
 }

@@ -542,7 +542,7 @@ class Errors(unittest.TestCase):
                 ("stop", ["a"] * 17), ("stop[0]", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
                 ("stop_token_ids[0]", [-1]), ("stop_token_ids[0]", ["a"]), ("logit_bias.5", {"5": 101}), ("seed", 2**63), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
-                ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", "yes"), ("beam_width", 17), ("length_penalty", 11), ("early_stopping", "always"), ("prompt_embeds", "gAJ9"),
+                ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", "yes"), ("beam_width", 17), ("length_penalty", 11), ("length_penalty", 0.5), ("early_stopping", "always"), ("early_stopping", True), ("prompt_embeds", "gAJ9"),
                 ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"), ("typical_p", 1.1), ("no_repeat_ngram_size", 65), ("top_h", 0.4), ("mirostat", 2),
                 ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]

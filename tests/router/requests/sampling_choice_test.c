@@ -215,6 +215,13 @@ Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
     REFUSES("sampling.stop", message.beam_width = 4, message.n_stop = 1, message.stop = stop);
     REFUSES("sampling.stop_token_ids[0]", message.beam_width = 4, message.n_stop_token_ids = 1,
             message.stop_token_ids = many_ids(VOCABULARY));
+    REFUSES("sampling.length_penalty", SET(message, length_penalty, LENGTH_PENALTY, 0.5f));
+    REFUSES("sampling.length_penalty", message.beam_width = 1,
+            SET(message, length_penalty, LENGTH_PENALTY, NAN));
+    REFUSES("sampling.early_stopping", message.early_stopping = 2);
+    REFUSES("sampling.early_stopping", message.beam_width = 1, message.early_stopping = 3);
+    REFUSES("sampling.early_stopping", message.early_stopping = 4);
+    ACCEPTS(message.early_stopping = 1, SET(message, length_penalty, LENGTH_PENALTY, 1));
     ACCEPTS(message.beam_width = 16, message.n = 16);
     ACCEPTS(message.beam_width = 2, message.n_stop_token_ids = 1,
             message.stop_token_ids = many_ids(5), SET(message, temperature, TEMPERATURE, 0),
