@@ -18,6 +18,7 @@ struct worker_step {
     enum context_math context_math;
     enum block_activations block_activations;
     struct attention_switches attention;
+    uint32_t adapter_rank_max;   /* 0: no adapters */
     struct thread_pool *threads; /* NULL: the caller alone */
     struct device *device;
 };

@@ -26,6 +26,8 @@
     X(against, STRING, "", "path",                                                                 \
       "another model to compare with, such as the one that MODEL was made of; what rounds "        \
       "activations (attention_math, block_activations) is for MODEL alone")                        \
+    X(adapter, STRING, "", "folder",                                                               \
+      "LoRA adapter of MODEL, as PEFT saves it; the other model has none")                         \
     X(window_tokens, U32(8, 1048576), "512", "tokens",                                             \
       "tokens of a window; each is predicted from those before it in its window")                  \
     X(stride_tokens, U32(0, 1048576), "0", "tokens",                                               \
@@ -100,6 +102,7 @@ static enum status open_models(struct eval *eval)
                                          .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,
+                                         .adapter = eval->values->adapter,
                                          .window_tokens = eval->values->window_tokens};
     TRY(eval_device_open(eval->folder, eval->values->device, &options, &eval->device, eval->error));
     TRY(thread_pool_create(eval->values->threads, false, &eval->threads));
@@ -111,7 +114,7 @@ static enum status open_models(struct eval *eval)
         options.block_activations = BLOCK_ACTIVATIONS_INT16;
         options.attention_math = CONTEXT_MATH_COMPUTE;
         options.attention = (struct attention_switches){0};
-        options.kv_scales = "";
+        options.kv_scales = options.adapter = "";
         if (eval->values->against_kv_dtype != WORKER_KV_AUTO)
             options.kv_dtype = eval->values->against_kv_dtype;
         else if (options.kv_dtype >= WORKER_KV_INT8)

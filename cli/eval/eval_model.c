@@ -2,6 +2,7 @@
 
 #include "device/device.h"
 #include "kvcache/block_table.h"
+#include "model/adapter/adapter.h"
 #include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/model.h"
@@ -20,6 +21,7 @@
 
 struct eval_model {
     struct model *model;
+    struct adapter *adapter; /* NULL: none */
     struct device *device;
     struct geometry geometry;
     struct kv_scales kv_scales;
@@ -82,15 +84,17 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
 {
     const uint32_t context = context_tokens(model, options);
     const bool is_whole = has_encoder(model) && context > EVAL_CHUNK_TOKENS;
-    const struct worker_step step = {.tokens_max = is_whole ? context : EVAL_CHUNK_TOKENS,
-                                     .sequences_max = EVAL_ROWS_MAX,
-                                     .context_tokens = context,
-                                     .kv_scales = &model->kv_scales,
-                                     .context_math = options->attention_math,
-                                     .block_activations = options->block_activations,
-                                     .attention = options->attention,
-                                     .threads = threads,
-                                     .device = model->device};
+    const struct worker_step step = {
+        .tokens_max = is_whole ? context : EVAL_CHUNK_TOKENS,
+        .sequences_max = EVAL_ROWS_MAX,
+        .context_tokens = context,
+        .kv_scales = &model->kv_scales,
+        .context_math = options->attention_math,
+        .block_activations = options->block_activations,
+        .attention = options->attention,
+        .adapter_rank_max = model->adapter ? adapter_rank(model->adapter) : 0,
+        .threads = threads,
+        .device = model->device};
     model->n_blocks = geometry_spans(&model->geometry,
                                      step.context_tokens); /* no group has a window */
     model->blocks = calloc(n_blocks_of_all(model), sizeof *model->blocks);
@@ -122,6 +126,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
     TRY(model_load(folder, &load, error, &model->model));
     if (!options->takes_encoder)
         TRY(encoder_refuse(model_get_config(model->model), "eval", error));
+    if (options->adapter && options->adapter[0])
+        TRY(adapter_load(options->adapter, model->model, NULL, error, &model->adapter));
     const uint32_t context = model_get_config(model->model)->context_tokens;
     if (options->window_tokens > context && options->sink_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -182,6 +188,7 @@ void eval_model_close(struct eval_model *model)
     block_pool_destroy(model->pool);
     device_free(model->device, &model->memory);
     kv_scales_finish(&model->kv_scales);
+    adapter_release(model->adapter);
     model_destroy(model->model);
     free(model->blocks);
     free(model->shifted);
@@ -242,6 +249,7 @@ static enum status stream(struct eval_model *model, const uint32_t *window, uint
             .blocks = model->table.blocks,
             .n_blocks = model->table.spans_max,
             .wants_logits = true,
+            .adapter = model->adapter,
         };
         TRY(forward_run(model->forward, &sequence, 1, 0, model->logits + i * vocabulary));
     }
@@ -292,6 +300,7 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
         .cross_blocks = model->cross_blocks,
         .n_cross_blocks = model->n_text > 0 ? model->n_blocks : 0,
         .n_cross_tokens = model->n_text,
+        .adapter = model->adapter,
     };
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
 }

@@ -37,6 +37,7 @@ struct eval_model_options {
     bool force_window;
     uint32_t sink_tokens;
     const char *cpu_kernels, *attention_kernels;
+    const char *adapter;    /* a folder of PEFT; "": none */
     uint32_t window_tokens; /* most tokens of a window */
     bool takes_encoder;     /* false: a model with an encoder is refused */
 };

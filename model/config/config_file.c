@@ -1,6 +1,7 @@
 #include "model/config/config_file.h"
 
 #include "base/log/log.h"
+#include "gguf/gguf_file.h"
 #include "kernels/attention.h"
 #include "model/config/activation_name.h"
 #include "model/config/config_keys.h"
@@ -494,6 +495,8 @@ enum status model_config_read(const char *folder, bool is_quiet, struct model_co
         status = parse((const char *)config.data, config.bytes,
                        has_generation && !generation.data ? "" : (const char *)generation.data,
                        generation.bytes, is_quiet, config_out, error);
+    if (status == STATUS_OK)
+        config_out->is_gguf = gguf_is(folder);
     mapped_file_close(&generation);
     mapped_file_close(&config);
     return status;

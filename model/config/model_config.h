@@ -111,6 +111,8 @@ struct model_config {
 
     struct encoder_shape encoder;
 
+    bool is_gguf; /* read from a GGUF file, whose rows of Q and K may lie otherwise */
+
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */
     uint32_t n_suppressed;

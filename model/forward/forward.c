@@ -45,6 +45,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
                  struct packed_step *packed)
 {
     uint32_t n_tokens = 0, n_logits = 0;
+    forward_forget_adapters(forward);
     for (uint32_t i = 0; i < packed->n_sequences; i++) {
         const struct forward_sequence *sequence = &sequences[i];
         uint32_t kv_len = sequence->n_past + sequence->n_query;
@@ -66,6 +67,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             assert(sequence->token_ids[t] < forward->config->vocabulary);
             token_ids[n_tokens + t] = sequence->token_ids[t];
         }
+        forward_take_adapter(forward, sequence, n_tokens, n_logits);
         n_tokens += sequence->n_query;
         packed->keeps_rows |= sequence->keeps_rows;
         if (sequence->wants_logits)

@@ -5,7 +5,7 @@
  * Writes K and V of every query token into the sequence's blocks, then attends to all of the
  * sequence up to it. Layers with recurrent state have none of these: they read and write the
  * sequence's state, which is in blocks of its own. Bits of a sequence's results depend on nothing but its own tokens: not on the
- * batch, the chunking, the block size or the number of threads.
+ * batch, the chunking, the block size or the number of threads. With an adapter they also depend on that one.
  *
  * A model with an encoder computes whole texts first: forward_encode writes K and V of a text, for each layer of the decoder, into
  * blocks of its own, its cross blocks. They are written once, and then read by each step of the sequences that have them. A cross
@@ -30,6 +30,7 @@
 #include "model/forward/state_layout.h"
 #include "model/model.h"
 
+struct adapter;
 struct forward;
 struct kv_scales;
 struct sampling_penalty; /* both: kernels/cuda/sampling_parameters.h */
@@ -90,6 +91,7 @@ struct forward_options {
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
     struct attention_switches attention;
+    uint32_t adapter_rank_max; /* largest rank of the adapters of sequences; 0: none has one */
     struct sink_window
         sinks; /* of replies; window 0: none. Then n_past counts places of the table, not tokens */
 };
@@ -125,6 +127,9 @@ struct forward_sequence {
     /* Of a model with an encoder: what forward_encode has written of its text, in order. At least one token. */
     const block_id *cross_blocks; /* [n_cross_blocks] */
     uint32_t n_cross_blocks, n_cross_tokens;
+    /* Of this model, with a rank up to adapter_rank_max, the same in each step of the sequence. NULL: the model alone. Sequences with
+     * the same one are computed together if they follow each other. */
+    const struct adapter *adapter;
 };
 
 /* A text of forward_encode. */

@@ -127,8 +127,13 @@ void forward_attend(const struct forward *forward, const struct packed_step *pac
                       v = forward_rows_from(k, kv_width), gate = forward_rows_from(v, kv_width);
     const bool has_kv = layer_has_kv(config, layer);
 
-    project_qkv(forward, layer, forward_before_attention(forward, layer, n_rows), q, k, v, gate,
-                n_rows);
+    const struct rows x = forward_before_attention(forward, layer, n_rows);
+    project_qkv(forward, layer, x, q, k, v, gate, n_rows);
+    forward_adapt(forward, layer, x,
+                  (const struct adapted[]){{ADAPTER_Q, q, forward->qkv_width},
+                                           {ADAPTER_K, k, forward->qkv_width},
+                                           {ADAPTER_V, v, forward->qkv_width}},
+                  3, 0, n_rows);
     if (config->decoder.has_v_norm && has_kv)
         norm_values(forward, config->v_is_k[layer] ? k : v, v, shape.n_kv_heads, shape.head_dim,
                     n_rows);

@@ -360,6 +360,8 @@ enum status forward_create(const struct model *model, const struct forward_optio
     if (status == STATUS_OK)
         status = forward_create_memory(forward, error);
     if (status == STATUS_OK)
+        status = forward_create_adapters(forward);
+    if (status == STATUS_OK)
         status = create_operators(forward, error);
     if (status != STATUS_OK)
         goto fail;
@@ -386,6 +388,7 @@ void forward_destroy(struct forward *forward)
     forward_encoder_destroy(forward);
     forward_latent_destroy(forward);
     forward_destroy_recurrent(forward);
+    forward_destroy_adapters(forward);
     moe_destroy(forward->moe);
     free(forward->layer_experts);
     rope_destroy(forward->rope);

@@ -168,6 +168,9 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     project_by(forward, &weights->o, &weights->o_bias, attended, n_rows);
+    forward_adapt(forward, layer, attended,
+                  &(struct adapted){ADAPTER_O, forward_end_of_branch(forward), weights->o.n_out}, 1,
+                  0, n_rows);
     forward_add_branch(forward, &weights->attention_after_norm, n_rows);
     norm_sum(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
 }
@@ -189,6 +192,10 @@ void forward_mlp_rows(const struct forward *forward, const struct layer_weights 
     const uint32_t ffn = weights->up.n_out;
     const struct rows x = forward_rows_from(all, at);
     const bool has_gate = !forward->config->decoder.has_no_gate;
+    const uint32_t layer = (uint32_t)(weights - forward->weights->layers);
+    const struct adapted adapted[] = {{ADAPTER_UP, has_gate ? forward->up : forward->gate, ffn},
+                                      {ADAPTER_GATE, forward->gate, ffn}};
+    const struct rows end = forward_rows_from(forward_end_of_branch(forward), at);
     struct gemm inner[] = {
         forward_product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
         forward_product(&weights->up, &weights->up_bias, x, has_gate ? forward->up : forward->gate,
@@ -198,6 +205,7 @@ void forward_mlp_rows(const struct forward *forward, const struct layer_weights 
         forward_multiply(forward, inner, 2);
     else
         forward_multiply(forward, &inner[1], 1);
+    forward_adapt(forward, layer, x, adapted, has_gate ? 2 : 1, first, n_rows);
     forward->kernels->gated(forward->threads, &(struct gated){
                                                   .gate = forward->gate.data,
                                                   .up = has_gate ? forward->up.data : NULL,
@@ -210,11 +218,12 @@ void forward_mlp_rows(const struct forward *forward, const struct layer_weights 
                                                   .n = ffn,
                                                   .activation = forward->config->decoder.activation,
                                               });
-    struct gemm outer = forward_product(&weights->down, &weights->down_bias, forward->gate,
-                                        forward_rows_from(forward_end_of_branch(forward), at),
+    struct gemm outer = forward_product(&weights->down, &weights->down_bias, forward->gate, end,
                                         n_rows);
     outer.accumulate = !forward->branch.data;
     forward_multiply(forward, &outer, 1);
+    forward_adapt(forward, layer, forward->gate,
+                  &(struct adapted){ADAPTER_DOWN, end, weights->down.n_out}, 1, first, n_rows);
 }
 
 /* The rows that the MLP reads. Of parallel branches these are made before attention's are added to hidden. */
@@ -451,6 +460,7 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
         if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
             inputs = forward_keep_inputs(forward, packed);
+            forward_keep_adapters(forward);
             n_rows = packed->n_logits;
         }
         if (n_rows > 0) {

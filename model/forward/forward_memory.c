@@ -104,6 +104,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->from_experts, rows_beside, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
          DTYPE_F32},
+        {&forward->adapters.low, mlp_rows, forward->options.adapter_rank_max, DTYPE_F32, DTYPE_F32},
         {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},
         {&forward->logits, writes_to_host ? 0 : rows, config->vocabulary, DTYPE_F32, DTYPE_F32},
         {&forward->penalised, found, config->vocabulary, DTYPE_F32, DTYPE_F32},

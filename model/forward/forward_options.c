@@ -1,3 +1,4 @@
+#include "model/adapter/adapter_config.h"
 #include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 #include "model/weights/kv_scales.h"
@@ -34,6 +35,9 @@ static enum status check_options(const struct forward_options *options, struct e
                          (int)options->block_activations);
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
     TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
+    if (options->adapter_rank_max > ADAPTER_RANK_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "adapter_rank_max is %u, expected 0 .. %u",
+                         options->adapter_rank_max, ADAPTER_RANK_MAX);
     return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
 }
 

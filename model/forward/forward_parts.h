@@ -1,11 +1,12 @@
 /*
- * forward_parts - the private data of a forward pass, for sixteen files: forward_create.c makes it, forward_memory.c
+ * forward_parts - the private data of a forward pass, for seventeen files: forward_create.c makes it, forward_memory.c
  * allocates its activations, forward_options.c
  * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
  * forward_attend.c has attention over K and V of heads, forward_inputs.c makes and adds the layers' own embeddings,
+ * forward_adapters.c adds what adapters add to products,
  * forward_encode.c computes the encoder and attention to it, attention_check.c asks for attention alone.
  */
 #pragma once
@@ -15,6 +16,7 @@
 #include "kernels/kernels.h"
 #include "kernels/latent.h"
 #include "kernels/moe.h"
+#include "model/adapter/adapter.h"
 #include "model/forward/forward.h"
 #include "model/weights/weights.h"
 
@@ -86,6 +88,25 @@ struct recurrent_batch {
     float **parts;           /* [sequences_max][n_heads] of one layer */
 };
 
+/* Rows of a step, one after the other, of sequences with the same adapter. */
+struct adapter_run {
+    const struct adapter *adapter;
+    uint32_t first, n;
+};
+
+/* Of the rows that are computed; rows without an adapter are in none. */
+struct adapter_runs {
+    struct adapter_run *runs; /* [sequences_max] */
+    uint32_t n;
+};
+
+struct forward_adapters {
+    struct adapter_runs all,
+        wanted; /* of all rows of a step, and of those that logits are wanted of */
+    const struct adapter_runs *now; /* one of both: of the rows that the layer has */
+    struct rows low;                /* [mlp_rows_max][adapter_rank_max] float: A x */
+};
+
 struct forward {
     const struct model_config *config;
     const struct weights *weights;
@@ -105,6 +126,7 @@ struct forward {
     struct attention **attention;     /* [n_layers]; NULL: a layer with recurrent state */
     struct forward_latent *latent;    /* NULL: attention has K and V of heads */
     struct recurrent_batch recurrent; /* lens NULL: no layer has a state */
+    struct forward_adapters adapters; /* all.runs NULL: no sequence has one */
     float *relative_bias;            /* [1, or n_layers][n_heads][n_buckets]; NULL: there is none */
     struct forward_encoder *encoder; /* NULL: the model has none */
     struct attention_config shape;   /* heads and dtypes; forward_shape_of has those of a layer */
@@ -341,6 +363,29 @@ void forward_take_state(struct forward *forward, const struct forward_sequence *
                         uint32_t i);
 /* hidden -> attended, in a layer with recurrent state. */
 void forward_recur(const struct forward *forward, const struct packed_step *packed, uint32_t layer);
+
+/* ---- forward_adapters.c: without adapter_rank_max they do nothing ---- */
+
+/* Products that read the same rows: y is the result of the part's own one. */
+struct adapted {
+    enum adapter_part part;
+    struct rows y;
+    uint32_t y_stride;
+};
+
+/* NO_MEMORY. */
+MUST_CHECK enum status forward_create_adapters(struct forward *forward);
+void forward_destroy_adapters(struct forward *forward);
+/* Before a step is packed. */
+void forward_forget_adapters(struct forward *forward);
+/* Packs rows first .. first + n - 1 with an adapter, perhaps NULL. wanted: the number of its wanted row among these, if wants_logits. */
+void forward_take_adapter(struct forward *forward, const struct forward_sequence *sequence,
+                          uint32_t first, uint32_t wanted);
+/* From now on the layer has the wanted rows alone. */
+void forward_keep_adapters(struct forward *forward);
+/* y += scale B (A x) of rows first .. first + n_rows - 1, where x and the y of the parts begin. */
+void forward_adapt(const struct forward *forward, uint32_t layer, struct rows x,
+                   const struct adapted *parts, uint32_t n_parts, uint32_t first, uint32_t n_rows);
 
 /* ---- forward_encode.c: all functions but the first two are only for models with an encoder ---- */
 

@@ -134,6 +134,12 @@ static uint64_t first_nan_byte(const struct chunk *chunk)
     return nan ? (uint64_t)(nan - chunk->data) : chunk->bytes;
 }
 
+struct hash128 weight_digest_bytes(const void *data, size_t bytes)
+{
+    const XXH128_hash_t hash = XXH3_128bits(data, bytes);
+    return (struct hash128){hash.low64, hash.high64};
+}
+
 static void read_chunk(void *arg, uint32_t index)
 {
     struct reading *reading = arg;
@@ -142,8 +148,7 @@ static void read_chunk(void *arg, uint32_t index)
     chunk->error = page_in(chunk->data, chunk->bytes);
     if (chunk->error)
         return;
-    XXH128_hash_t hash = XXH3_128bits(chunk->data, chunk->bytes);
-    reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
+    reading->hashes[at] = weight_digest_bytes(chunk->data, chunk->bytes);
     if (is_bytes(chunk->entry->tensor))
         chunk->bad = first_nan_byte(chunk);
     else if (safetensors_is_blocks(chunk->entry->tensor->dtype))

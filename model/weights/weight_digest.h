@@ -28,6 +28,9 @@ struct weight_digest_options {
     void *arg;
 };
 
+/* The hash of one chunk. */
+struct hash128 weight_digest_bytes(const void *data, size_t bytes);
+
 /* Digests the used entries of files: is_used [n_entries], digests_out [n_entries]. They are F32, BF16 or F16. IO_FAILED:
  * reading failed; error names the file. CORRUPT: a NaN or an infinity; error names tensor, element and value. NO_MEMORY. */
 MUST_CHECK enum status weight_digest_read(const struct weight_files *files, const bool *is_used,

@@ -115,8 +115,8 @@ static struct tensor_source source_of_latents(const struct weight_binding *bindi
 }
 
 /* The bounds of model_config.h keep these numbers far below 2^32. */
-static struct tensor_source source_of(const struct weight_binding *binding,
-                                      const struct tensor_row *row)
+struct tensor_source weight_table_source(const struct weight_binding *binding,
+                                         const struct tensor_row *row)
 {
     const struct model_config *config = binding->config;
     const bool is_of_layer = row->rows != DIM_VOCABULARY && row->rows != DIM_POSITIONS;
@@ -164,16 +164,25 @@ static const char *embedding_name(const struct weight_binding *binding)
                : usual;
 }
 
-/* What the names of all tensors of the text model begin with in these files: the root; nothing, if the model was saved
- * without its head; or the place of the text model in a model that also sees, as Transformers 4 and 5 write it. */
+/* The root; nothing, if the model was saved without its head; or the place of the text model in a model that also sees, as
+ * Transformers 4 and 5 write it. */
+bool weight_table_root(const struct model_config *config, uint32_t form, size_t root_max,
+                       char *root_out)
+{
+    static const char *const FORMS[] = {"%s", "%.0s", "language_model.%s",
+                                        "model.language_model.%.0s"};
+    if (form < COUNT(FORMS))
+        snprintf(root_out, root_max, FORMS[form], tensor_names_of(config)->root);
+    return form < COUNT(FORMS);
+}
+
+/* What the names of all tensors of the text model begin with in these files. */
 static void find_root(struct weight_binding *binding)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
-    static const char *const FORMS[] = {"%s", "%.0s", "language_model.%s",
-                                        "model.language_model.%.0s"};
     char name[NAME_BYTES_MAX];
-    for (size_t i = 0; i < COUNT(FORMS); i++) {
-        snprintf(binding->root, sizeof binding->root, FORMS[i], names->root);
+    for (uint32_t i = 0; weight_table_root(binding->config, i, sizeof binding->root, binding->root);
+         i++) {
         snprintf(name, sizeof name, "%s%s", binding->root, embedding_name(binding));
         if (weight_files_find(binding->files, name))
             return;
@@ -236,7 +245,7 @@ static enum status bind(struct weight_binding *binding, const char *name,
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
     if (!tensor_is_wanted(config, binding->layer, row->condition))
         return STATUS_OK;
-    struct tensor_source source = source_of(binding, row);
+    struct tensor_source source = weight_table_source(binding, row);
     if (expert != ALONE && tensor_names_of(config)->experts_are_transposed)
         source.is_transposed = row->columns != DIM_NONE;
     if (expert == ALONE) {

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT KVFERRY_SOURCE_DIR "/tests/golden/eval/text.txt"
+#define TEXT    KVFERRY_SOURCE_DIR "/tests/golden/eval/text.txt"
+#define ADAPTER KVFERRY_SOURCE_DIR "/tests/golden/adapters/demo"
 
 TestSuite(eval, .init = command_folder_make, .fini = command_folder_remove);
 
@@ -117,6 +118,17 @@ Test(eval, lines_are_for_people)
     EXPECT_IN(last_command.out, "kv              bf16\n");
 }
 
+/* What the adapter adds is told from the model alone; tests/model/adapter compares logits with PEFT's. */
+Test(eval, an_adapter_is_beside_the_model)
+{
+    RUN("eval", KVFERRY_DEMO_MODEL, "--text", TEXT, "--adapter", ADAPTER, "--against",
+        KVFERRY_DEMO_MODEL, "--json");
+    json_t *report = report_of();
+    cr_expect_gt(number(report, "perplexity"), number(report, "reference_perplexity"));
+    cr_expect_gt(number(json_object_get(report, "divergence"), "mean"), 0.1);
+    json_decref(report);
+}
+
 static void expect_no_result(const char *sentence)
 {
     cr_expect_eq(last_command.exit_status, EXIT_FAILURE, "%d: %s", last_command.exit_status,
@@ -152,6 +164,11 @@ Test(eval, what_cannot_be_evaluated_is_refused)
     expect_no_result("tpu");
     RUN("eval", in_folder("no-model"), "--text", TEXT);
     expect_no_result("NOT_FOUND");
+    RUN("eval", KVFERRY_DEMO_MODEL, "--text", TEXT, "--adapter", in_folder("no-adapter"));
+    expect_no_result("NOT_FOUND: adapter ");
+    RUN("eval", KVFERRY_DEMO_MODEL, "--text", TEXT, "--adapter",
+        KVFERRY_SOURCE_DIR "/tests/golden/adapters/llama");
+    expect_no_result("lora_A.weight has shape [4, 32] (2 dimensions), expected [4, 256]");
 }
 
 /* The other model's tokenizer has a character less. */

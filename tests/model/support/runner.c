@@ -92,6 +92,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,
         .encoder_tokens_max = o->encoder_tokens_max ? o->encoder_tokens_max : 128,
+        .adapter_rank_max = o->adapter_rank_max,
         .groups = runner->groups,
         .threads = runner->threads,
         .device = runner->device,
@@ -126,6 +127,7 @@ void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint3
 {
     sequence->runner = runner;
     sequence->n_past = 0;
+    sequence->adapter = runner->adapter;
     sequence->n_blocks = blocks_of(runner, n_tokens);
     const uint32_t n_all = sequence->n_blocks * n_rows(sequence);
     sequence->blocks = calloc(n_all, sizeof *sequence->blocks);
@@ -190,6 +192,7 @@ void runner_copy(struct runner *runner, const struct runner_sequence *from,
 {
     runner_begin(runner, sequence, from->n_blocks * runner->options.block_tokens);
     sequence->n_past = from->n_past;
+    sequence->adapter = from->adapter;
     sequence->prompt_len = from->prompt_len;
     for (uint32_t i = 0; i < from->n_blocks * n_rows(from); i++)
         memcpy(block_pool_data(runner->pool, sequence->blocks[i]),
@@ -236,6 +239,7 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
         .state_blocks = sequence->state,
+        .adapter = sequence->adapter,
         .cross_blocks = sequence->cross_blocks,
         .n_cross_blocks = sequence->n_cross_blocks,
         .n_cross_tokens = sequence->n_cross_tokens,

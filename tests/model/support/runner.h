@@ -21,8 +21,9 @@ struct runner_options {
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
     uint32_t tokens_max, sequences_max,
-        n_blocks;                /* 0: 2048, 8, what one sequence of tokens_max needs */
-    struct device *device;       /* the caller's; NULL: the host, and the runner's */
+        n_blocks;          /* 0: 2048, 8, what one sequence of tokens_max needs */
+    struct device *device; /* the caller's; NULL: the host, and the runner's */
+    uint32_t adapter_rank_max;
     uint32_t encoder_tokens_max; /* 0: 128, if the model has an encoder */
     bool is_loaded;              /* the device has its kernels already: another runner is on it */
 };
@@ -38,6 +39,7 @@ struct runner {
     struct forward *forward;
     struct cache_groups groups;
     uint32_t vocabulary;
+    const struct adapter *adapter; /* of sequences that begin; NULL: none */
 };
 
 /* The pool's bytes start as NaN of every dtype. */
@@ -51,6 +53,7 @@ struct runner_sequence {
     block_id *state; /* [groups.n_state] */
     uint32_t n_past;
     uint32_t prompt_len;
+    const struct adapter *adapter;
     block_id *cross_blocks; /* NULL: runner_encode has not been called */
     uint32_t n_cross_blocks, n_cross_tokens;
 };
