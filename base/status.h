@@ -29,6 +29,7 @@
     X(DEVICE_LOST, 14, "DEVICE_LOST", "the worker's device is lost")                               \
     X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "the workers have different KV layouts")          \
     X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions are not compatible")          \
+    X(ADAPTER_MISMATCH, 9, "ADAPTER_MISMATCH", "the worker does not have this adapter")            \
     X(NOT_HELD, 9, "NOT_HELD", "the KV blocks are not reserved for this transfer")                 \
     /* This request failed: a retry cannot help. */                                                \
     X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \

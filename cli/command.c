@@ -255,7 +255,7 @@ static const struct config_group GROUPS[] = {
      "grpc_address http_address engine_address control_address health_address metrics_address "
      "metrics_compat advertise_address "
      "insecure ports_file"},
-    {"Model", "served_model_name max_context_tokens weights tokenizer"},
+    {"Model", "served_model_name max_context_tokens weights tokenizer adapter adapter_rank_max"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
                   "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
                   "prefix_cache snapshot_tokens prefixes_max kv_events_max kv_event_streams_max "

@@ -104,6 +104,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                           .state_blocks = block_table_state(&prefill->table).ids,
                                           .wants_logits = is_last,
                                           .keeps_rows = prompt_wants_scores(prefill->prompt),
+                                          .adapter = request->adapter.adapter,
                                       };
     if (!is_last)
         return;

@@ -59,6 +59,7 @@ static enum status admit(const struct ctx_service *service,
     if (status != STATUS_OK)
         return status;
     TRY(identity_encode(service->identity, &way_out, callee_out, error));
+    adapter_set_describe(service->adapters, callee_out);
     log_event(LOG_INFO, &(struct log_about){.peer = caller.name}, "described",
               LOG_HEX("incarnation", caller.address.incarnation));
     return STATUS_OK;
@@ -121,11 +122,15 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
 {
     assert(service->engine && service->identity && "set before process_serving");
     stream->record.block_bytes = geometry_block_bytes(&service->identity->geometry);
+    struct transfer_id transfer_id;
     struct decoded_request decoded;
-    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
+    TRY(copy_transfer_id(&message->transfer_id, &transfer_id, error));
+    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, service->adapters,
+                       &decoded, error));
     decoded.input.deadline_ns = rpc_call_deadline_ns(stream->base.call);
     struct ctx_prefill_request request = {
         .input = decoded.input,
+        .transfer_id = transfer_id,
         .held_tokens = message->held_tokens,
         .caller = caller_of(stream->base.call),
         .caller_incarnation = message->caller_incarnation,
@@ -133,8 +138,9 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
         .takes_backlog = message->takes_backlog,
         .reader_step_ns = message->step_ns,
     };
-    TRY(copy_transfer_id(&message->transfer_id, &request.transfer_id, error));
-    return ctx_engine_prefill(service->engine, stream, &request, error);
+    const enum status status = ctx_engine_prefill(service->engine, stream, &request, error);
+    request_forget(&decoded);
+    return status;
 }
 
 static void begin_record(struct prefill_stream *stream,

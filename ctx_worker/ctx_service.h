@@ -17,6 +17,8 @@
 #include "sampling_params/sampling_codec.h"
 #include "worker_common/identity_codec.h"
 
+struct adapter_set;
+
 struct ctx_service {
     struct process *process;
     struct ctx_engine *engine; /* set before process_serving */
@@ -24,7 +26,8 @@ struct ctx_service {
     struct described_lives *lives;
     const struct worker_identity *identity;
     uint32_t vocabulary;
-    bool kv_digest; /* digests take a while: no first token waits for them */
+    struct adapter_set *adapters; /* NULL: there are none */
+    bool kv_digest;               /* digests take a while: no first token waits for them */
     struct ctx_metrics metrics;
     struct prompt_scores_message scores; /* of the engine's thread */
 };

@@ -166,6 +166,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     ctx->service.sender = ctx->sender;
     ctx->service.identity = &worker->identity;
     ctx->service.vocabulary = worker->config->vocabulary;
+    ctx->service.adapters = worker->adapters;
     ctx->service.kv_digest = ctx->config.kv_digest;
     return STATUS_OK;
 }

@@ -95,6 +95,10 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     request->salt_bytes = input->salt_bytes;
     if (input->salt_bytes > 0)
         memcpy(request->salt, input->salt, input->salt_bytes);
+    if (input->adapter && input->adapter->adapter) {
+        request->adapter = *input->adapter;
+        request->adapter.share(request->adapter.adapter);
+    }
     request->deadline_ns = input->deadline_ns;
     request->n_tokens = n_tokens;
     request->n_text = line->text_max > 0 ? input->n_tokens : 0;
@@ -105,22 +109,41 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     return STATUS_OK;
 }
 
-/* ---- an encoder's text ---- */
+/* ---- what prefixes are told apart by ---- */
+
+/* No salt of a client begins with a NUL, so none is what an adapter's is. */
+struct mixed_salt {
+    uint8_t bytes[1 + 2 * sizeof(uint64_t) + ENGINE_SALT_MAX];
+    size_t n_bytes;
+};
+
+static struct mixed_salt mix(const struct engine_request *request)
+{
+    struct mixed_salt salt = {.n_bytes = 0};
+    if (request->adapter.adapter) {
+        memcpy(salt.bytes + 1, request->adapter.id.digest, sizeof request->adapter.id.digest);
+        salt.n_bytes = 1 + sizeof request->adapter.id.digest;
+    }
+    memcpy(salt.bytes + salt.n_bytes, request->salt, request->salt_bytes);
+    salt.n_bytes += request->salt_bytes;
+    return salt;
+}
 
 void engine_request_hash(const struct engine_request *request, const struct prefix_key *key,
                          const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
                          struct prefix_hash *hashes_out)
 {
     const uint32_t n_spans = request->reply_at / block_tokens;
+    const struct mixed_salt salt = mix(request);
     struct prefix_hash text;
     if (n_tokens < request->reply_at || n_spans == 0) {
-        prefix_hash_blocks(key, request->salt, request->salt_bytes, token_ids, n_tokens,
-                           block_tokens, hashes_out);
+        prefix_hash_blocks(key, salt.bytes, salt.n_bytes, token_ids, n_tokens, block_tokens,
+                           hashes_out);
         return;
     }
     /* The last hash of the text alone, which has its length, begins those that are kept. */
-    prefix_hash_blocks(key, request->salt, request->salt_bytes, token_ids, request->reply_at,
-                       block_tokens, hashes_out);
+    prefix_hash_blocks(key, salt.bytes, salt.n_bytes, token_ids, request->reply_at, block_tokens,
+                       hashes_out);
     text = hashes_out[n_spans - 1];
     text.lo ^= request->n_text;
     prefix_hash_blocks(key, &text, sizeof text, token_ids, n_tokens, block_tokens, hashes_out);
@@ -134,7 +157,7 @@ uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_
 
 bool engine_request_is_common(const struct engine_request *request)
 {
-    return request->salt_bytes == 0 && request->n_text == 0;
+    return request->salt_bytes == 0 && request->n_text == 0 && !request->adapter.adapter;
 }
 
 uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens)
@@ -154,6 +177,8 @@ void engine_request_destroy(struct engine_request *request)
     if (request->finish)
         request->finish(request);
     constraint_destroy(request->constraint);
+    if (request->adapter.adapter)
+        request->adapter.release(request->adapter.adapter);
     free(request->rules);
     free(request);
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/adapter_id.h"
 #include "base/standing.h"
 #include "base/status.h"
 #include "engine/encoder_line.h"
@@ -18,10 +19,19 @@
 #define ENGINE_REQUEST_ID_MAX 128u /* bytes */
 #define ENGINE_SALT_MAX       128u /* bytes */
 
+struct adapter;
 struct constraint;
 struct constraint_order;
 struct prefix_hash;
 struct prefix_key;
+
+/* An adapter of the model, held. */
+struct request_adapter {
+    struct adapter_id id;
+    struct adapter *adapter; /* NULL: the model alone */
+    struct adapter *(*share)(struct adapter *adapter);
+    void (*release)(struct adapter *adapter);
+};
 
 struct engine_request {
     void *stream;
@@ -36,6 +46,7 @@ struct engine_request {
     /* Of the text that the rules ask for, after all tokens that are known; owned. NULL: they ask for none, or it is ordered. */
     struct constraint *constraint;
     struct constraint_order *order; /* at the desk; NULL: none */
+    struct request_adapter adapter; /* held until destroy */
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
@@ -60,6 +71,7 @@ struct engine_request_input {
     uint32_t n_tokens;
     const struct encoder_line *line; /* NULL: the model has no encoder */
     const struct sampling_params *sampling;
+    const struct request_adapter *adapter; /* NULL: the model alone; the request shares it */
     const void *salt;
     size_t salt_bytes;    /* up to ENGINE_SALT_MAX */
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
@@ -76,7 +88,7 @@ MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_i
 /* With an encoder, what a text and its reply must be: UNSUPPORTED, PROMPT_TOO_LONG with a sentence. */
 MUST_CHECK enum status engine_request_check_line(const struct engine_request_input *input,
                                                  struct error *error);
-/* Hashes whole blocks of its first n_tokens tokens. Equal hashes mean equal prefixes, and of an encoder's text equal texts, since each of
+/* Hashes whole blocks of its first n_tokens tokens. Equal hashes mean equal prefixes with equal adapters, and of an encoder's text equal texts, since each of
  * its cross blocks depends on all of it. */
 void engine_request_hash(const struct engine_request *request, const struct prefix_key *key,
                          const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
@@ -84,7 +96,7 @@ void engine_request_hash(const struct engine_request *request, const struct pref
 /* Of so many cached spans of the prompt, those that it can go on from: those of an encoder's text are all there, or useless. */
 uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_spans,
                                uint32_t block_tokens);
-/* Whether tokens of its spans may be told (cache_events.h): it has no cache salt, and no encoder's text, whose spans are found only together. */
+/* Whether tokens of its spans may be told (cache_events.h): it has no cache salt, no adapter, and no encoder's text, whose spans are found only together. */
 bool engine_request_is_common(const struct engine_request *request);
 /* Of the first n_tokens of its line, those that its client sent. */
 uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens);

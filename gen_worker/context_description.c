@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
+#include "worker_common/adapter_set.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -36,6 +37,8 @@ static void on_description(void *arg, const ProtobufCMessage *message)
     unary->status = identity_decode(response->callee, &way, &unary->identity, &unary->error);
     if (unary->status == STATUS_OK)
         unary->status = check_life(unary, &unary->error);
+    if (unary->status == STATUS_OK)
+        adapter_set_compare(options->adapters, response->callee);
     if (unary->status == STATUS_OK)
         unary->status = identity_match(options->identity, &unary->identity, &options->allowed,
                                        &unary->error);

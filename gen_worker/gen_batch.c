@@ -202,6 +202,7 @@ static void add_input(struct gen_batch *batch, const struct gen_home *home,
         .blocks = table->blocks,
         .n_blocks = table->spans_max,
         .state_blocks = block_table_state(table).ids,
+        .adapter = sequence->job->request.adapter.adapter,
     };
     if (sequence->job->request.n_text > 0)
         go_behind_text(batch, sequence, table, &batch->inputs[batch->n]);

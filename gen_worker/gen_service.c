@@ -68,8 +68,9 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
 {
     assert(service->engine && service->transport && "set before process_serving");
     struct decoded_request decoded;
-    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
     TRY(check_address(message->context_worker, error));
+    TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, service->adapters,
+                       &decoded, error));
     decoded.input.deadline_ns = rpc_call_deadline_ns(stream->base.call);
     struct gen_request request = {
         .input = decoded.input,
@@ -79,7 +80,9 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
         .wants_progress = message->return_progress,
         .ends_when_context_full = message->ends_when_context_full,
     };
-    return gen_engine_generate(service->engine, stream, &request, error);
+    const enum status status = gen_engine_generate(service->engine, stream, &request, error);
+    request_forget(&decoded);
+    return status;
 }
 
 static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)

@@ -12,10 +12,13 @@
 #include "process/admin_service.h"
 #include "sampling_params/sampling_codec.h"
 
+struct adapter_set;
+
 struct gen_service {
     struct process *process;
     struct gen_engine *engine; /* set before process_serving, as the next two */
     uint32_t vocabulary;
+    struct adapter_set *adapters; /* NULL: there are none */
     const char *transport; /* its driver's name, and whether blocks are staged, for the timing */
     struct gen_metrics metrics;
     struct prompt_scores_message scores; /* of the engine's thread */

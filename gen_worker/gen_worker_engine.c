@@ -171,6 +171,7 @@ static enum status create_contexts(struct gen_worker *gen, struct error *error)
         .rpc = gen->rpc,
         .key = gen->process.auth.key,
         .identity = &gen->worker.identity,
+        .adapters = gen->worker.adapters,
         .allowed = {gen->config.allow_numerics, gen->config.kv_convert},
         .peers_max = gen->config.peers_max,
         .prefills_max = gen->config.prefills_max,
@@ -209,6 +210,7 @@ enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;
     gen->service.vocabulary = gen->worker.config->vocabulary;
+    gen->service.adapters = gen->worker.adapters;
     const struct transport_ops *transport = gen->worker.transport->ops;
     bool is_staged = !device_reads_host(gen->worker.device) && !transport->is_direct;
     snprintf(gen->way, sizeof gen->way, "%s%s", transport->name, is_staged ? ", staged" : "");

@@ -1,5 +1,6 @@
 #include "gen_worker/prefill_codec.h"
 
+#include "process/adapter_codec.h"
 #include "sampling_params/sampling_codec.h"
 #include "sampling_params/standing_codec.h"
 
@@ -12,6 +13,8 @@ struct prefill_message {
     Kvferry__Internal__V1__PrefillRequest request;
     struct sampling_message sampling_message;
     Kvferry__Internal__V1__Standing standing;
+    struct adapter_id adapter;
+    struct adapter_message adapter_message;
     struct sampling_params sampling;
     struct token_rules *rules; /* sampling's; NULL: none */
     struct transfer_id transfer_id;
@@ -63,6 +66,12 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->held_tokens = request->held_tokens;
     message->request.cache_salt = message->salt;
     sampling_message_make(&message->sampling, &message->sampling_message);
+    if (input->adapter) {
+        message->adapter = input->adapter->id;
+        adapter_encode(&message->adapter, &message->adapter_message);
+        message->request.adapter = &message->adapter_message.message;
+        sampling_message_adapt(&message->sampling_message);
+    }
     message->request.sampling = message->sampling_message.sampling;
     message->request.ruled_sampling = message->sampling_message.ruled_sampling;
     standing_encode(&input->standing, &message->standing);

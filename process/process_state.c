@@ -37,6 +37,9 @@ void model_card_encode(const struct model_card *card, struct model_card_message 
     message->vocabulary = card->vocabulary;
     message->tokenizer_digest = borrow(card->tokenizer_digest);
     message->has_chat_template = card->has_chat_template;
+    adapters_encode(card->adapters, card->n_adapters, &message_out->adapters);
+    message->adapters = message_out->adapters.list;
+    message->n_adapters = card->n_adapters;
     if (!card->has_geometry)
         return;
     geometry_encode(&card->geometry, &message_out->geometry);
@@ -52,7 +55,9 @@ static enum status model_card_decode(const Kvferry__V1__ModelCard *message,
         .vocabulary = message->vocabulary,
         .has_geometry = message->geometry != NULL,
         .has_chat_template = message->has_chat_template,
+        .n_adapters = (uint32_t)message->n_adapters,
     };
+    TRY(adapters_decode(message->adapters, message->n_adapters, error, card.adapters));
     if (card.has_geometry)
         TRY(geometry_decode(message->geometry, &card.geometry, error));
     COPY_TEXT(card.name, message->name);

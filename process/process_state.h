@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "process/adapter_codec.h"
 #include "process/geometry_codec.h"
 #include "process/ports/address.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
@@ -32,6 +33,8 @@ struct model_card {
     bool has_chat_template;    /* of a router */
     bool has_geometry;
     struct geometry geometry;
+    uint32_t n_adapters;
+    struct adapter_id adapters[ADAPTERS_MAX]; /* as ModelCard.adapters says */
 };
 
 struct process_peer {
@@ -91,6 +94,7 @@ struct process_state {
 /* A message and the sub-messages that it points to; borrows the strings of its source. */
 struct model_card_message {
     Kvferry__V1__ModelCard card;
+    struct adapters_message adapters;
     struct geometry_message geometry;
 };
 struct process_state_message {

@@ -114,6 +114,16 @@ static enum status salt(struct generation *generation)
     return STATUS_OK;
 }
 
+/* The same prompt with another adapter has other KV. */
+static void mix_salt(struct generation *generation)
+{
+    char digest[ADAPTER_DIGEST_BYTES] = "";
+    if (!adapter_id_is_none(&generation->adapter))
+        adapter_digest_format(generation->adapter.digest, digest);
+    snprintf(generation->route_salt, sizeof generation->route_salt, "%s%s%s", digest,
+             digest[0] ? " " : "", generation->cache_salt);
+}
+
 /* Chat templates write the beginning of text themselves, and then it is there twice. Transformers and others do
  * what they are told, too. */
 static void tell_double(struct intake *intake, const struct generation *generation)
@@ -181,6 +191,8 @@ static void start(struct intake *intake, struct generation *generation, uint32_t
         status = generation_prepare(generation, intake->tokenizer);
     if (status == STATUS_OK)
         status = salt(generation);
+    if (status == STATUS_OK)
+        mix_salt(generation);
     if (status == STATUS_OK) /* last: who is refused for another reason pays nothing */
         status = reserve(generation, &error);
     if (status == STATUS_OK)
@@ -349,6 +361,17 @@ static enum status refusal(const struct intake *intake)
     return status == STATUS_LOADING ? STATUS_OK : status;
 }
 
+enum status intake_check_model(struct intake *intake, const char *model, const char *field,
+                               struct rpc_error *error)
+{
+    static const struct model_card NOTHING = {.n_adapters = 0};
+    struct model_card card;
+    struct adapter_id ignored;
+    const bool is_known = what_is_known(intake, &card) == EARLY_MODEL;
+    return request_find_model(model, field, intake->model_name, is_known ? &card : &NOTHING, error,
+                              &ignored);
+}
+
 void intake_generate(struct intake *intake, struct door_call *call,
                      const Kvferry__V1__GenerateRequest *message)
 {
@@ -365,9 +388,7 @@ void intake_generate(struct intake *intake, struct door_call *call,
         judge(intake, &arrival, &card);
         return;
     }
-    if (status == STATUS_OK) /* the one thing that can be judged already */
-        status = request_check_model(message->model, "model", intake->model_name, &error);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) /* its model may be an adapter, which a worker has not told yet */
         wait_for_more(intake, &arrival, known);
     else
         intake_refuse(intake, call, status, &error);

@@ -54,6 +54,10 @@ void intake_generate(struct intake *intake, struct door_call *call,
  * fails. */
 void intake_serve(struct intake *intake, const struct arrival *arrival);
 
+/* MODEL_NOT_FOUND: it is neither the model's name nor that of an adapter that is known by now. */
+MUST_CHECK enum status intake_check_model(struct intake *intake, const char *model,
+                                          const char *field, struct rpc_error *error);
+
 /* Counts the failure and tells the client. An error without a sentence gets the status's own. */
 void intake_fail(struct intake *intake, struct door_call *call, enum status status,
                  struct rpc_error *error);

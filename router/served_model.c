@@ -3,6 +3,18 @@
 #include <assert.h>
 #include <stdio.h>
 
+struct model_card served_model_adapted(const struct model_card *card, uint32_t adapter,
+                                       char *base_out)
+{
+    struct model_card adapted = *card;
+    assert(adapter < card->n_adapters);
+    snprintf(base_out, PROCESS_NAME_MAX, "%s", card->name);
+    snprintf(adapted.name, sizeof adapted.name, "%s", card->adapters[adapter].name);
+    adapted.n_adapters = 1;
+    adapted.adapters[0] = card->adapters[adapter];
+    return adapted;
+}
+
 enum status served_model_card(const struct served_model *model, struct model_card *card_out)
 {
     assert(model->workers && "set before the process serves");

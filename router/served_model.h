@@ -18,3 +18,6 @@ struct served_model {
 
 /* LOADING, DRAINING are not looked at. NO_GENERATION_WORKER: no worker has told yet; the card has name and digest alone. */
 enum status served_model_card(const struct served_model *model, struct model_card *card_out);
+/* Of an adapter of the card: the card of the model under its name. base_out [PROCESS_NAME_MAX] gets the model's. */
+struct model_card served_model_adapted(const struct model_card *card, uint32_t adapter,
+                                       char *base_out);

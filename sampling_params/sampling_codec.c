@@ -324,6 +324,16 @@ void sampling_message_make(const struct sampling_params *params,
     message_out->ruled_sampling = is_ruled ? ruled : NULL;
 }
 
+void sampling_message_adapt(struct sampling_message *message)
+{
+    Kvferry__Internal__V1__RuledSampling *ruled = &message->ruled;
+    ruled->sampling = ruled->newer_sampling = NULL;
+    ruled->newest_sampling = ruled->beam_sampling = NULL;
+    ruled->adapted_sampling = &message->params;
+    message->sampling = NULL;
+    message->ruled_sampling = ruled;
+}
+
 static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message,
                                    const Kvferry__V1__SamplingParams *params)
 {
@@ -366,7 +376,7 @@ static enum status check_plain(const Kvferry__V1__SamplingParams *sampling, stru
     return refuse_misplaced(newer_field(sampling), "newer_sampling", error);
 }
 
-/* Sets the one of the four that is there, if it has what it is for; NULL: none is. */
+/* Sets the one of the five that is there, if it has what it is for; NULL: none is. */
 static enum status find_sampling(const Kvferry__Internal__V1__RuledSampling *ruled,
                                  const Kvferry__V1__SamplingParams **sampling_out,
                                  struct error *error)
@@ -374,7 +384,11 @@ static enum status find_sampling(const Kvferry__Internal__V1__RuledSampling *rul
     const Kvferry__V1__SamplingParams *newer = ruled->newer_sampling;
     const Kvferry__V1__SamplingParams *newest = ruled->newest_sampling;
     const Kvferry__V1__SamplingParams *search = ruled->beam_sampling;
-    *sampling_out = search ? search : newest ? newest : newer ? newer : ruled->sampling;
+    const Kvferry__V1__SamplingParams *plain = newest ? newest : newer ? newer : ruled->sampling;
+    *sampling_out = ruled->adapted_sampling ? ruled->adapted_sampling : search ? search : plain;
+    if (ruled->adapted_sampling && (search || plain))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.adapted_sampling takes the place of the other four");
     TRY(check_plain(ruled->sampling, error));
     if (newest)
         TRY(refuse_misplaced(beam_field(newest), "beam_sampling", error));

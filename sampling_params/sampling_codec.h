@@ -6,7 +6,7 @@
  *     router --complete---> workers: an absent field is an error of the sender and is refused by name
  *
  * Parameters with rules (sampling_has_rules), and those that ask for scores of the prompt, are a RuledSampling in place of a SamplingParams, so that a worker that does not know
- * them refuses them. What only the router uses is not handled here: stop strings, texts of bad words, what text leaves out.
+ * them refuses them; so are those of a request with an adapter. What only the router uses is not handled here: stop strings, texts of bad words, what text leaves out.
  *
  * Thread: any; no state.
  */
@@ -48,6 +48,9 @@ struct sampling_message {
 /* Borrows the arrays of params, and of its rules. */
 void sampling_message_make(const struct sampling_params *params,
                            struct sampling_message *message_out);
+
+/* Of a request with an adapter: all of it goes where a worker that does not know adapters finds no sampling. */
+void sampling_message_adapt(struct sampling_message *message);
 
 /* As sampling_decode, of the one of the two that is there. rules_out is what params_out->rules points to, if there are any; its
  * lists are the message's. */

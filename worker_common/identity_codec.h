@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "kvtransfer/transport/transport.h"
+#include "process/adapter_codec.h"
 #include "process/geometry_codec.h"
 #include "proto/kvferry/internal/v1/context_worker.pb-c.h"
 #include "rpc/auth/sealed_secret.h"
@@ -38,6 +39,8 @@ struct identity_way {
 struct identity_message {
     Kvferry__Internal__V1__WorkerIdentity message;
     struct geometry_message geometry;
+    struct adapters_message adapters; /* adapter_set_describe fills them in */
+    char adapter_names[ADAPTERS_MAX][ADAPTER_NAME_MAX + 1];
     ProtobufCBinaryData hosts[HOST_ADDRESSES_MAX];
     uint8_t secret[SEALED_TRANSPORT_SECRET_BYTES];
 };

@@ -14,6 +14,7 @@
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/load_progress.h"
+#include "worker_common/worker_adapters.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kernels.h"
@@ -383,6 +384,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(set_geometry(worker, options, error));
     assert(numerics_is_id(worker->identity.geometry.numerics));
     log_info("numerics %s", worker->identity.geometry.numerics);
+    TRY(worker_adapters_load(worker, options, error));
     TRY(worker_tier_open(worker, options, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
                              worker_device_less_work(options), error));
@@ -413,6 +415,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
                               &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
+    TRY(worker_adapters_load(worker, options, error));
     TRY(worker_tier_fits(worker, options, error));
     const struct worker_step step = worker_step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
@@ -440,6 +443,7 @@ enum status worker_check(const struct worker_options *options, const char *contr
     TRY(driver_check(&wanted, error));
     enum status status = worker_load_shape(&worker, options, error);
     kv_scales_finish(&worker.kv_scales);
+    adapter_set_destroy(worker.adapters);
     model_destroy(worker.model);
     return status;
 }
@@ -473,6 +477,7 @@ void worker_unload(struct worker *worker)
         device_free(worker->device, &worker->pool_memory);
     thread_pool_destroy(worker->threads);
     kv_scales_finish(&worker->kv_scales);
+    adapter_set_destroy(worker->adapters);
     model_destroy(worker->model);
     if (worker->device)
         device_close_products(worker->device);
@@ -497,6 +502,7 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
         n_blocks += blocks[state];
     assert(n_blocks == worker->n_blocks && "each block is in one state");
     state_out->model = worker->card;
+    state_out->model.n_adapters = adapter_set_list(worker->adapters, state_out->model.adapters);
     state_out->kernels = worker->kernels;
     state_out->streams_per_connection = worker->process->options.streams_per_connection_max;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);

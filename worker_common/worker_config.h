@@ -139,6 +139,13 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "fast: a GPU multiplies 16-bit weights with cuBLASLt of NVIDIA; the result for a token may " \
       "then depend on the rest of the batch")
 
+#define ADAPTER_CONFIG_ROWS(X)                                                                     \
+    X(adapter, LIST, "", "name=folder",                                                            \
+      "LoRA adapter, as PEFT saves it; requests name it in place of the model; may be repeated; "  \
+      "context and generation workers need the same ones")                                         \
+    X(adapter_rank_max, U32(0, 1024), "0", "",                                                     \
+      "largest rank of an adapter, which memory of a step is for; 0: that of the adapters given")
+
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(served_model_name, STRING, "", "", "model name in requests; empty: the folder's name")       \
@@ -156,6 +163,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "what the machine had free before they started; 0: what it has now")                         \
     KV_DTYPE_CONFIG_ROWS(X)                                                                        \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
+    ADAPTER_CONFIG_ROWS(X)                                                                         \
     X(kv_manager, WORD(enum kv_manager_choice, KV_MANAGER_WORDS), "paged", "",                     \
       "paged: a request takes blocks when its tokens need them, and finds those of earlier ones; " \
       "contiguous: it takes those of the longest context at once, side by side, and finds none: "  \
@@ -254,6 +262,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_disk = (config)->kv_disk, .kv_disk_size = (config)->kv_disk_size,                          \
     .kv_disk_part = (config)->kv_disk_part, .kv_manager = (config)->kv_manager,                    \
     .prefix_cache = (config)->prefix_cache, .weights = (config)->weights,                          \
+    .adapters = (config)->adapter, .adapter_rank_max = (config)->adapter_rank_max,                 \
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \

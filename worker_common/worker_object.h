@@ -10,6 +10,7 @@
 #include "kvcache/block_pool.h"
 #include "kvcache/prefix_tree.h"
 #include "process/process.h"
+#include "worker_common/adapter_set.h"
 #include "worker_common/identity_codec.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker_forward.h"
@@ -47,6 +48,8 @@ struct worker {
     struct device_memory pool_memory;
     struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
+    struct adapter_set *adapters; /* NULL: none may be there */
+    uint32_t adapter_rank_max;    /* of the forward pass */
     struct constraint_desk *desk; /* the engine's, until that is destroyed */
     struct worker_tier tier;      /* behind the prefix cache */
     struct prefix_key prefix_key; /* for blocks with the worker's own numerics */
@@ -95,6 +98,7 @@ static inline struct worker_step worker_step_of(const struct worker *worker,
         .context_math = options->context_math,
         .block_activations = options->block_activations,
         .attention = options->attention,
+        .adapter_rank_max = worker->adapter_rank_max,
         .threads = worker->threads,
         .device = worker->device,
     };

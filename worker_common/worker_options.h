@@ -30,6 +30,8 @@ struct worker_options {
     enum kv_manager_choice kv_manager;
     bool prefix_cache;
     enum weight_format weights;
+    struct config_list adapters; /* name=folder */
+    uint32_t adapter_rank_max;
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;
     uint32_t threads;

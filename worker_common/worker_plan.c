@@ -245,6 +245,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         status = status == STATUS_OK ? on_device : status;
     }
     worker_paper_free(&worker);
+    adapter_set_destroy(worker.adapters);
     model_destroy(worker.model);
     if (worker.device != device)
         device_close(worker.device);

@@ -86,7 +86,7 @@ static void take_text(struct generation_service *service, struct rpc_call *rpc,
                                     .needs = EARLY_TOKENIZER,
                                     .serve = serve,
                                     .arg = &service->texts};
-    enum status status = request_check_model(model, "model", service->intake->model_name, &error);
+    enum status status = intake_check_model(service->intake, model, "model", &error);
     if (status == STATUS_OK)
         intake_serve(service->intake, &arrival);
     else

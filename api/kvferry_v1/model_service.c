@@ -4,23 +4,68 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+/* A card on its way; base: the model's name, of an adapter's card. */
+struct card_reply {
+    struct model_card card;
+    struct model_card_message message;
+    char base[PROCESS_NAME_MAX];
+};
+
+static void encode(struct card_reply *out)
+{
+    model_card_encode(&out->card, &out->message);
+    out->message.card.base_model = out->base;
+}
+
+static void reply_list(struct rpc_call *call, const struct model_card *card,
+                       struct card_reply *replies)
+{
+    Kvferry__V1__ModelCard *models[1 + ADAPTERS_MAX];
+    Kvferry__V1__ListModelsResponse response = KVFERRY__V1__LIST_MODELS_RESPONSE__INIT;
+    replies[0].card = *card;
+    for (uint32_t i = 0; i < card->n_adapters; i++)
+        replies[1 + i].card = served_model_adapted(card, i, replies[1 + i].base);
+    for (uint32_t i = 0; i <= card->n_adapters; i++) {
+        encode(&replies[i]);
+        models[i] = &replies[i].message.card;
+    }
+    response.n_models = 1 + card->n_adapters;
+    response.models = models;
+    rpc_call_reply(call, &response.base);
+}
 
 static void list_models(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     (void)message;
     struct model_service *service = arg;
     struct model_card card = {0};
-    struct model_card_message model;
     if (process_refuses(service->model->process) == STATUS_LOADING)
         snprintf(card.name, sizeof card.name, "%s", service->model->name);
     else
         served_model_card(service->model, &card);
-    model_card_encode(&card, &model);
-    Kvferry__V1__ModelCard *models[] = {&model.card};
-    Kvferry__V1__ListModelsResponse response = KVFERRY__V1__LIST_MODELS_RESPONSE__INIT;
-    response.n_models = 1;
-    response.models = models;
-    rpc_call_reply(call, &response.base);
+    struct card_reply *replies = calloc(1 + card.n_adapters, sizeof *replies);
+    if (replies)
+        reply_list(call, &card, replies);
+    else
+        rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+    free(replies);
+}
+
+/* Of that name: the model's, or an adapter's. */
+static enum status find(const struct model_service *service, const char *name,
+                        struct rpc_error *error, struct card_reply *out)
+{
+    struct model_card card;
+    struct adapter_id adapter;
+    TRY(served_model_card(service->model, &card));
+    TRY(request_find_model(name, "name", service->model->name, &card, error, &adapter));
+    const struct adapter_id *found = adapter_ids_find(card.adapters, card.n_adapters, adapter.name);
+    out->base[0] = '\0';
+    out->card = found ? served_model_adapted(&card, (uint32_t)(found - card.adapters), out->base)
+                      : card;
+    return STATUS_OK;
 }
 
 static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
@@ -28,22 +73,19 @@ static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *
     struct model_service *service = arg;
     const Kvferry__V1__GetModelRequest *request = (const Kvferry__V1__GetModelRequest *)message;
     struct rpc_error error = {0};
-    struct model_card card;
+    struct card_reply found;
     enum status status = process_refuses(service->model->process);
-    if (status != STATUS_LOADING)
-        status = request_check_model(request->name, "name", service->model->name, &error);
     if (status == STATUS_OK)
-        status = served_model_card(service->model, &card);
+        status = find(service, request->name, &error, &found);
     if (status != STATUS_OK) {
         if (!error.message[0])
             rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
         rpc_call_fail(call, &error);
         return;
     }
-    struct model_card_message model;
-    model_card_encode(&card, &model);
+    encode(&found);
     Kvferry__V1__GetModelResponse response = KVFERRY__V1__GET_MODEL_RESPONSE__INIT;
-    response.model = &model.card;
+    response.model = &found.message.card;
     rpc_call_reply(call, &response.base);
 }
 

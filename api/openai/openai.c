@@ -156,31 +156,51 @@ static void reply(struct http_exchange *exchange, json_t *body)
     free(text);
 }
 
-/* Its context is there when a worker has told it. */
-static json_t *model_json(const struct openai *openai)
+/* False: no worker has told yet, and the card has nothing. */
+static bool find_card(const struct openai *openai, struct model_card *card_out)
 {
-    struct model_card card = {0};
-    json_t *model = json_pack("{s:s, s:s, s:I, s:s}", "id", openai->model->name, "object", "model",
+    *card_out = (struct model_card){.n_adapters = 0};
+    return process_refuses(openai->process) != STATUS_LOADING &&
+           served_model_card(openai->model, card_out) == STATUS_OK;
+}
+
+/* The model, or an adapter of it (adapter not NULL). Its context is there when a worker has told it. */
+static json_t *model_json(const struct openai *openai, const struct model_card *card,
+                          const struct adapter_id *adapter)
+{
+    json_t *model = json_pack("{s:s, s:s, s:I, s:s}", "id",
+                              adapter ? adapter->name : openai->model->name, "object", "model",
                               "created", (json_int_t)openai->created, "owned_by", "kvferry");
-    bool is_known = process_refuses(openai->process) != STATUS_LOADING &&
-                    served_model_card(openai->model, &card) == STATUS_OK;
-    if (model && is_known)
-        json_object_set_new(model, "max_model_len", json_integer(card.context_tokens));
+    if (model && card->context_tokens > 0)
+        json_object_set_new(model, "max_model_len", json_integer(card->context_tokens));
+    if (model && adapter)
+        json_object_set_new(model, "parent", json_string(openai->model->name));
     return model;
 }
 
 static void list_models(void *arg, struct http_exchange *exchange)
 {
-    reply(exchange, json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(arg)));
+    const struct openai *openai = arg;
+    struct model_card card;
+    json_t *list = json_array();
+    (void)find_card(openai, &card);
+    json_array_append_new(list, model_json(openai, &card, NULL));
+    for (uint32_t i = 0; i < card.n_adapters; i++)
+        json_array_append_new(list, model_json(openai, &card, &card.adapters[i]));
+    reply(exchange, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
 static void get_model(void *arg, struct http_exchange *exchange)
 {
     struct openai *openai = arg;
     struct openai_error error;
+    struct model_card card;
     const char *name = http_exchange_path_rest(exchange);
-    if (strcmp(name, openai->model->name) == 0) {
-        reply(exchange, model_json(openai));
+    (void)find_card(openai, &card);
+    const bool is_model = strcmp(name, openai->model->name) == 0;
+    const struct adapter_id *adapter = adapter_ids_find(card.adapters, card.n_adapters, name);
+    if (is_model || adapter) {
+        reply(exchange, model_json(openai, &card, is_model ? NULL : adapter));
         return;
     }
     openai_error_set(&error, 404, "model_not_found", "model",

@@ -386,6 +386,8 @@ static void describe(struct openai_call *call)
     snprintf(call->id, sizeof call->id, "%s-%s", request->is_chat ? "chatcmpl" : "cmpl",
              call->request_id);
     call->kind.id = call->id;
+    if (request->message.model[0]) /* it may be an adapter's */
+        call->kind.model = request->message.model;
     call->kind.is_chat = request->is_chat;
     call->kind.has_logprobs = request->has_logprobs;
     call->kind.n_top_logprobs = request->n_top_logprobs;

@@ -1,6 +1,7 @@
 /*
  * generate - sends one prompt to a server, or to a server that it starts for this request.
  */
+#include "base/adapter_id.h"
 #include "base/clock.h"
 #include "base/secret.h"
 #include "cli/client/generate_config.h"
@@ -46,6 +47,7 @@ struct generate {
     char work[CHILD_PATH_MAX];
     int signal_number; /* the signal that ended it; 0: none */
     char salt[SALT_MAX + 1];
+    char adapter[ADAPTER_NAME_MAX + 1]; /* its name alone; "": none */
     uint32_t n_asked;
     bool has_hinted;
     struct generation_result result;
@@ -94,6 +96,7 @@ static void make_request(struct generate *generate, struct sampling_fields *samp
     kvferry__v1__generate_request__init(request_out);
     request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
+    request_out->model = generate->adapter;
     request_out->sampling = &sampling->params;
     request_out->request_id = borrow(values->request_id);
     request_out->cache_salt = generate->n_asked ? generate->salt : borrow(values->cache_salt);
@@ -231,6 +234,8 @@ static enum status start_server(struct generate *generate, struct error *error)
         status = child_arguments_add(&arguments, "--config", config_file(generate->config));
     for (size_t i = 0; status == STATUS_OK && i < sizeof ARGUMENTS / sizeof *ARGUMENTS; i++)
         status = child_arguments_add(&arguments, ARGUMENTS[i][0], ARGUMENTS[i][1]);
+    if (status == STATUS_OK && generate->adapter[0])
+        status = child_arguments_add(&arguments, "--adapter", generate->values.adapter);
     if (status == STATUS_OK)
         status = child_start(server, "serve", generate->work, -1, &arguments, error);
     child_arguments_finish(&arguments);
@@ -314,6 +319,21 @@ static enum status take_prompt(struct generate *generate, struct error *error)
     return status;
 }
 
+/* NAME, or NAME=FOLDER for the server of --model. */
+static enum status take_adapter(struct generate *generate, struct error *error)
+{
+    const char *text = generate->values.adapter, *end = strchr(text, '=');
+    const bool has_server = generate->values.model[0];
+    if (!text[0])
+        return STATUS_OK;
+    if (has_server != (end && end[1]))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "adapter is \"%.100s\", expected %s", text,
+                         has_server ? "NAME=FOLDER with model" : "NAME without model");
+    snprintf(generate->adapter, sizeof generate->adapter, "%.*s",
+             (int)(end ? end - text : (ptrdiff_t)strlen(text)), text);
+    return adapter_name_check(generate->adapter, "adapter", error);
+}
+
 /* The server for --model is on this host, without TLS. */
 static enum status read_tls(struct generate *generate, struct error *error)
 {
@@ -332,6 +352,8 @@ static int run(struct generate *generate, const char *command)
         status = listener_address(generate->values.server, generate->address, &error);
     if (status == STATUS_OK)
         status = token_source_read(generate->values.token_file, generate->authorization, &error);
+    if (status == STATUS_OK)
+        status = take_adapter(generate, &error);
     if (status == STATUS_OK)
         status = read_tls(generate, &error);
     const struct constraint_rows constraint = CONSTRAINT_ROWS_OF(&generate->values);

@@ -12,6 +12,8 @@ enum beams_stop { BEAMS_STOP_FALSE, BEAMS_STOP_TRUE, BEAMS_STOP_NEVER };
 #define GENERATE_CONFIG(X)                                                                         \
     X(server, STRING, "127.0.0.1:50051", "", "address of the router")                              \
     X(model, STRING, "", "", "model folder: start a server for this one request")                  \
+    X(adapter, STRING, "", "name",                                                                 \
+      "LoRA adapter that the server has; with model: NAME=FOLDER, and the server gets it")         \
     X(prompt_file, STRING, "", "", "file with the prompt; - or no prompt at all: standard input")  \
     SAMPLING_ROWS(X)                                                                               \
     CONSTRAINT_FIELD_ROWS(X)                                                                       \

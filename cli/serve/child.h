@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define CHILD_ARGUMENTS_MAX                                                                        \
-    (CONFIG_ROWS_MAX + 16) /* all rows of a table, and those for the start */
+    (CONFIG_ROWS_MAX + CONFIG_LIST_MAX + 16) /* all rows of a table, and those for the start */
 #define CHILD_NAME_MAX 32
 #define CHILD_PATH_MAX 512
 

@@ -26,6 +26,12 @@ static enum status add_shared_rows(const struct serve_config *values,
         char flag[CONFIG_NAME_BYTES];
         char buffer[SERVE_VALUE_MAX];
         config_flag_name(row->key, flag);
+        if (row->type == CONFIG_LIST) {
+            const struct config_list *list = serve_row_list(row, values);
+            for (uint32_t text = 0; text < list->n; text++)
+                TRY(child_arguments_add(arguments, flag, list->texts[text]));
+            continue;
+        }
         TRY(child_arguments_add(arguments, flag, serve_row_format(row, values, buffer)));
     }
     return STATUS_OK;

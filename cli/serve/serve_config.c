@@ -105,6 +105,13 @@ static void format_word(const char *words, uint32_t n, char value_out[SERVE_VALU
     snprintf(value_out, SERVE_VALUE_MAX, "%.*s", (int)strcspn(words, "|"), words);
 }
 
+const struct config_list *serve_row_list(const struct config_row *row,
+                                         const struct serve_config *values)
+{
+    assert(row->type == CONFIG_LIST);
+    return member(row, values);
+}
+
 const char *serve_row_format(const struct config_row *row, const struct serve_config *values,
                              char buffer[SERVE_VALUE_MAX])
 {
@@ -129,7 +136,7 @@ const char *serve_row_format(const struct config_row *row, const struct serve_co
         snprintf(buffer, SERVE_VALUE_MAX, "%.17g", *(const double *)at);
         break;
     case CONFIG_LIST:
-        assert(false && "serve has none");
+        assert(false && "serve_row_list has it");
         return "";
     case CONFIG_WORD: {
         unsigned n;

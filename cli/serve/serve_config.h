@@ -87,6 +87,9 @@ struct serve_config {
 bool serve_decides(const char *key);
 /* Whether serve's row is passed to the role with that table; only the router has public ports. */
 bool serve_hands_on(const struct config_row *row, const struct config_table *role, bool is_router);
-/* The value as text for a flag: the text of a STRING itself, else in buffer. */
+/* Of a LIST. */
+const struct config_list *serve_row_list(const struct config_row *row,
+                                         const struct serve_config *values);
+/* The value of another row as text for a flag: the text of a STRING itself, else in buffer. */
 const char *serve_row_format(const struct config_row *row, const struct serve_config *values,
                              char buffer[SERVE_VALUE_MAX]);

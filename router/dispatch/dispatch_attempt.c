@@ -167,6 +167,13 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
     sampling_message_make(&params, &sampling);
     attempt->rule = sampling_first_rule(&params);
     attempt->is_search = generation_is_search(generation);
+    struct adapter_message adapter;
+    if (!adapter_id_is_none(&generation->adapter)) {
+        sampling_message_adapt(&sampling);
+        adapter_encode(&generation->adapter, &adapter);
+        message.adapter = &adapter.message;
+        attempt->rule = "model, an adapter,";
+    }
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
     message.token_ids = generation->token_ids;

@@ -18,7 +18,8 @@ bool attempt_end_is_retryable(enum status status)
     case STATUS_PEER_LOST:
     case STATUS_DEVICE_LOST:
     case STATUS_NO_MEMORY:
-    case STATUS_UNSUPPORTED: /* by a worker of an earlier version, or without a tokenizer */
+    case STATUS_ADAPTER_MISMATCH: /* it was unloaded, or is another one there */
+    case STATUS_UNSUPPORTED:      /* by a worker of an earlier version, or without a tokenizer */
         return true;
     default:
         return false;

@@ -23,6 +23,7 @@ struct route_request {
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
     struct standing standing;
+    uint64_t adapter; /* adapter_id_key; 0: none */
     bool is_reserved; /* a place was reserved for it: it is not refused for want of one */
     uint32_t
         beside; /* the generation worker to prefer, alone: it has the prompt's KV; NOBODY: none */

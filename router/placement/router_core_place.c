@@ -38,6 +38,7 @@ enum status core_choose(struct router_core *core, struct route *route, struct pa
         .n_prompt_blocks = n_blocks_of(core, route->request.n_tokens),
         .may_be_alone = core->options.local_prefill,
         .waits_for_context = core_waits_for_context(core, route),
+        .adapter = route->request.adapter,
         .beside = route->request.beside,
         .tried = route->tried,
         .n_tried = route->n_tried,

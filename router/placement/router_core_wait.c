@@ -62,7 +62,8 @@ void core_place_waiting(struct router_core *core)
             is_open = worker_table_has_open_pair(&core->workers);
             item = has_room(core) ? waiting_room_after_start(&core->room) : WAITING_NONE;
         } else {
-            item = route->wants_context || route->n_tried > 0
+            /* Workers with its adapter may be full, or away, while others have room. */
+            item = route->wants_context || route->n_tried > 0 || route->request.adapter != 0
                        ? waiting_room_behind(&core->room, item)
                        : waiting_room_after_pass(&core->room);
         }

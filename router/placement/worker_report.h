@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "base/adapter_id.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,4 +23,6 @@ struct worker_report {
     bool tells_room;
     uint32_t room;      /* requests that it would accept now */
     uint32_t calls_max; /* our calls at one time; 0: not reported */
+    uint32_t n_adapters;
+    uint64_t adapters[ADAPTERS_MAX]; /* adapter_id_key of those that it has */
 };

@@ -118,6 +118,22 @@ static bool is_usable(const struct worker *worker, enum worker_role role)
     return worker->role == role && worker->is_ready;
 }
 
+static bool has_adapter(const struct worker *worker, uint64_t adapter)
+{
+    const struct worker_report *report = &worker->report;
+    for (uint32_t i = 0; i < report->n_adapters; i++)
+        if (report->adapters[i] == adapter)
+            return true;
+    return adapter == 0;
+}
+
+/* For that request. */
+static bool can_serve(const struct worker *worker, enum worker_role role,
+                      const struct worker_question *question)
+{
+    return is_usable(worker, role) && has_adapter(worker, question->adapter);
+}
+
 uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role role)
 {
     uint32_t n = 0;
@@ -364,7 +380,7 @@ static uint32_t add_contexts(const struct worker_table *table,
 {
     for (uint32_t i = 0; i < table->n_slots; i++) {
         const struct worker *worker = &table->workers[i];
-        if (!is_usable(worker, WORKER_CONTEXT) || has_room(worker) != have_room)
+        if (!can_serve(worker, WORKER_CONTEXT, question) || has_room(worker) != have_room)
             continue;
         table->contexts[n] = i;
         table->costs[n] = cost_of(table, i, question);
@@ -388,7 +404,7 @@ static bool may_be_beside(const struct worker_table *table, const struct worker_
         return false;
     assert(question->beside < table->n_slots);
     const struct worker *worker = &table->workers[question->beside];
-    return is_usable(worker, WORKER_GENERATION) && has_room(worker) &&
+    return can_serve(worker, WORKER_GENERATION, question) && has_room(worker) &&
            !has_tried(question, (struct pair){question->beside, NOBODY});
 }
 
@@ -405,7 +421,7 @@ enum status worker_table_choose(const struct worker_table *table,
     uint32_t n_contexts = add_contexts(table, question, false, n_with_room);
     struct worker_cost least = least_cost(table->costs, n_with_room);
     for (uint32_t i = 0; i < table->n_slots; i++) {
-        if (!is_usable(&table->workers[i], WORKER_GENERATION))
+        if (!can_serve(&table->workers[i], WORKER_GENERATION, question))
             continue;
         bool is_full = !has_room(&table->workers[i]);
         struct worker_cost cost = cost_of(table, i, question);

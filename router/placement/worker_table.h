@@ -106,6 +106,7 @@ struct worker_question {
     uint32_t n_prompt_blocks; /* and of these its prompt */
     bool may_be_alone;        /* a generation worker without a context worker will do, */
     bool waits_for_context;   /* but not yet while some, not tried, are only full: a long prompt */
+    uint64_t adapter;         /* that both workers must have; 0: none */
     uint32_t beside;          /* a generation worker to take alone, if it has room; NOBODY: none */
     const struct pair *tried;
     uint32_t n_tried;

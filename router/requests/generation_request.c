@@ -18,13 +18,22 @@ static enum status refuse(struct rpc_error *error, enum status status, const cha
     return status;
 }
 
-enum status request_check_model(const char *model, const char *field, const char *model_name,
-                                struct rpc_error *error)
+enum status request_find_model(const char *model, const char *field, const char *model_name,
+                               const struct model_card *card, struct rpc_error *error,
+                               struct adapter_id *adapter_out)
 {
     char what[256];
-    if (!model[0] || strcmp(model, model_name) == 0)
+    const struct adapter_id *adapter = NULL;
+    const bool is_model = !model[0] || strcmp(model, model_name) == 0;
+    *adapter_out = (struct adapter_id){0};
+    if (!is_model)
+        adapter = adapter_ids_find(card->adapters, card->n_adapters, model);
+    if (adapter)
+        *adapter_out = *adapter;
+    if (is_model || adapter)
         return STATUS_OK;
-    snprintf(what, sizeof what, "\"%.80s\" is not served here; \"%.100s\" is", model, model_name);
+    snprintf(what, sizeof what, "\"%.80s\" is not served here; \"%.100s\" is%s", model, model_name,
+             card->n_adapters > 0 ? ", and adapters of it (ListModels)" : "");
     return refuse(error, STATUS_MODEL_NOT_FOUND, field, model, what);
 }
 
@@ -262,7 +271,8 @@ enum status generation_take(struct generation *generation,
     size_t id_bytes = strlen(message->request_id);
     TRY(rpc_request_id_check("request_id", message->request_id, id_bytes, error));
     memcpy(generation->request_id, message->request_id, id_bytes + 1);
-    TRY(request_check_model(message->model, "model", limits->model_name, error));
+    TRY(request_find_model(message->model, "model", limits->model_name, &limits->card, error,
+                           &generation->adapter));
     TRY(take_salt(generation, message->cache_salt, error));
     TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(take_sampling(generation, message->sampling, limits, error));

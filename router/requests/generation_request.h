@@ -46,6 +46,7 @@ MUST_CHECK enum status generation_tokenize(struct generation *generation,
 struct standing request_standing(const struct tenant_pass *pass,
                                  const Kvferry__V1__GenerateRequest *message, int32_t priority_max);
 
-/* MODEL_NOT_FOUND. An empty name means the one model. */
-MUST_CHECK enum status request_check_model(const char *model, const char *field,
-                                           const char *model_name, struct rpc_error *error);
+/* MODEL_NOT_FOUND. An empty name means the one model, whose adapters card has. adapter_out: of the model, or none. */
+MUST_CHECK enum status request_find_model(const char *model, const char *field,
+                                          const char *model_name, const struct model_card *card,
+                                          struct rpc_error *error, struct adapter_id *adapter_out);

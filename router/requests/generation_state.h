@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/adapter_id.h"
 #include "base/standing.h"
 #include "process/ports/address.h"
 #include "router/requests/door.h"
@@ -84,13 +85,15 @@ struct generation {
     enum status status; /* of the first choice that failed; OK: none has */
 
     char request_id[REQUEST_ID_MAX + 1];
-    uint64_t number;          /* in dispatch, from 1; 0: not there */
-    struct tracer *tracer;    /* may be NULL */
-    struct trace_place place; /* its context is what workers are told */
-    uint64_t dispatched_ns;   /* 0: not yet */
-    bool is_named;            /* by the client's message: it must be the only one of that name */
-    struct standing standing; /* told to workers */
+    uint64_t number;           /* in dispatch, from 1; 0: not there */
+    struct tracer *tracer;     /* may be NULL */
+    struct trace_place place;  /* its context is what workers are told */
+    uint64_t dispatched_ns;    /* 0: not yet */
+    bool is_named;             /* by the client's message: it must be the only one of that name */
+    struct standing standing;  /* told to workers */
+    struct adapter_id adapter; /* none: the model alone */
     char cache_salt[CACHE_SALT_MAX + 1];
+    char route_salt[ADAPTER_DIGEST_BYTES + CACHE_SALT_MAX + 1]; /* as workers tell prefixes apart */
     bool return_timing;
     bool return_progress;
     bool skip_special; /* tokens, in the text */

@@ -248,12 +248,29 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
     return n;
 }
 
+/* Each once; of one name the first. */
+static void list_adapters(struct worker_clients *clients, struct model_card *card)
+{
+    struct worker_client *worker;
+    card->n_adapters = 0;
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker)) {
+        const struct model_card *theirs = &worker->state.model;
+        for (uint32_t i = 0; worker->role == WORKER_GENERATION && i < theirs->n_adapters; i++)
+            if (card->n_adapters < ADAPTERS_MAX &&
+                !adapter_ids_find(card->adapters, card->n_adapters, theirs->adapters[i].name))
+                card->adapters[card->n_adapters++] = theirs->adapters[i];
+    }
+}
+
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out)
 {
     pthread_mutex_lock(&clients->mutex);
     bool has_card = clients->has_card;
-    if (has_card)
+    if (has_card) {
         *card_out = clients->card;
+        list_adapters(clients, card_out);
+    }
     pthread_mutex_unlock(&clients->mutex);
     return has_card;
 }

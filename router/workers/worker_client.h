@@ -37,7 +37,8 @@ uint32_t worker_clients_losses(struct worker_clients *clients);
 /* Polls every worker that has answered the last poll. Returns how many workers are known. */
 uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
 
-/* The served model, from the first ready generation worker. False: none was ready yet. */
+/* The served model, from the first ready generation worker, with the adapters that generation workers have told. False: none was
+ * ready yet. */
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
 /* KV blocks of the generation workers that are ready, as they reported last. */
 struct worker_room {

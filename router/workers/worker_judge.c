@@ -185,6 +185,8 @@ static void settle(struct worker_client *worker, bool is_answer)
         .n_blocks = state->blocks.all,
         .blocks_usable = state->blocks.free + state->blocks.cached,
     };
+    for (uint32_t i = 0; i < state->model.n_adapters; i++)
+        report.adapters[report.n_adapters++] = adapter_id_key(&state->model.adapters[i]);
     dispatch_report(worker->clients->options.dispatch, worker->id, &report);
     if (worker->role == WORKER_CONTEXT)
         dispatch_set_unfit(worker->clients->options.dispatch, worker->id,

@@ -5,8 +5,10 @@
 #include <string.h>
 
 enum status request_decode(const struct request_fields *fields, uint32_t vocabulary,
-                           struct decoded_request *request_out, struct error *error)
+                           struct adapter_set *adapters, struct decoded_request *request_out,
+                           struct error *error)
 {
+    (void)adapters;
     if (fields->n_token_ids > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
     TRY(sampling_decode(fields->sampling, vocabulary, &request_out->sampling, error));
@@ -21,4 +23,9 @@ enum status request_decode(const struct request_fields *fields, uint32_t vocabul
     };
     standing_decode(fields->standing, &request_out->input.standing);
     return STATUS_OK;
+}
+
+void request_forget(struct decoded_request *request)
+{
+    (void)request;
 }

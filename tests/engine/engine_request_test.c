@@ -137,6 +137,68 @@ Test(engine_request, tokens_that_are_refused_are_named)
     cr_assert_str_eq(error.text, "token_ids is empty");
 }
 
+/* ---- adapters ---- */
+
+static uint32_t n_shares, n_releases;
+
+static struct adapter *count_share(struct adapter *adapter)
+{
+    n_shares++;
+    return adapter;
+}
+
+static void count_release(struct adapter *adapter)
+{
+    (void)adapter;
+    n_releases++;
+}
+
+/* The hash of one block of a prompt. */
+static struct prefix_hash hash_with(const struct request_adapter *adapter, const char *salt,
+                                    size_t salt_bytes, bool *is_common_out)
+{
+    static const struct prefix_key KEY = {{7}};
+    static const uint32_t BLOCK[] = {1, 2, 3, 4};
+    struct engine_request_input given = input("adapted");
+    struct engine_request *request;
+    struct prefix_hash hash;
+    given.token_ids = BLOCK;
+    given.n_tokens = 4;
+    given.salt = salt;
+    given.salt_bytes = salt_bytes;
+    given.adapter = adapter;
+    cr_assert_eq(engine_request_create(sizeof *request, &given, NULL, NULL, &request), STATUS_OK);
+    engine_request_hash(request, &KEY, BLOCK, 4, 4, &hash);
+    *is_common_out = engine_request_is_common(request);
+    engine_request_destroy(request);
+    return hash;
+}
+
+Test(engine_request, an_adapter_is_part_of_the_hash_and_held)
+{
+    int stands_for_one;
+    struct request_adapter adapter = {.id = {.name = "a", .digest = {1, 2}},
+                                      .adapter = (struct adapter *)(void *)&stands_for_one,
+                                      .share = count_share,
+                                      .release = count_release};
+    struct request_adapter other = adapter;
+    bool is_common[4];
+    other.id.digest[1] = 3;
+    const struct prefix_hash alone = hash_with(NULL, "", 0, &is_common[0]);
+    const struct prefix_hash with = hash_with(&adapter, "", 0, &is_common[1]);
+    const struct prefix_hash with_other = hash_with(&other, "", 0, &is_common[2]);
+    const struct prefix_hash as_salt = hash_with(NULL, (const char *)adapter.id.digest,
+                                                 sizeof adapter.id.digest, &is_common[3]);
+    cr_assert(is_common[0] && !is_common[1] && !is_common[2]);
+    cr_assert_not(prefix_hash_equal(alone, with));
+    cr_assert_not(prefix_hash_equal(with, with_other));
+    cr_assert_not(prefix_hash_equal(with, as_salt), "no salt of a client is an adapter's");
+    cr_assert(prefix_hash_equal(with, hash_with(&adapter, "", 0, &is_common[1])));
+    cr_assert_not(prefix_hash_equal(with, hash_with(&adapter, "salt", 4, &is_common[1])));
+    cr_assert_eq(n_shares, 4);
+    cr_assert_eq(n_releases, 4);
+}
+
 /* ---- numbers ---- */
 
 Test(engine_request, the_number_of_a_drawn_name_is_read)

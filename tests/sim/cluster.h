@@ -92,7 +92,7 @@ struct client {
 struct totals {
     uint64_t runs, requests, ok, failed, cancelled, late;
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
-        recomputed, pauses, tokens_again, scored;
+        recomputed, pauses, tokens_again, scored, adapted;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t texts, texts_found, texts_crossed;       /* of an encoder, whole */
     uint64_t drafted, accepted;                       /* tokens that were guessed, and kept */

@@ -190,6 +190,21 @@ static void on_prefill_late(void *arg)
     end_prefill(arg, STATUS_TIMED_OUT, "");
 }
 
+/* The context worker's own: that of the same name and digest. */
+static const struct request_adapter *find_adapter(const struct worker_node *worker,
+                                                  const struct request_adapter *wanted)
+{
+    const struct cluster *cluster = worker->cluster;
+    for (uint32_t i = 1; wanted && i <= ORACLE_ADAPTERS; i++) {
+        const struct request_adapter *adapter = oracle_adapter(cluster->oracle,
+                                                               cluster->plan->model, i);
+        if (adapter_id_equal(&adapter->id, &wanted->id))
+            return adapter;
+    }
+    assert(!wanted && "all workers have all");
+    return NULL;
+}
+
 static void start_prefill(void *arg, uint64_t prefill, const char *context_worker,
                           const struct gen_prefill_request *request)
 {
@@ -212,6 +227,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
                                         input->n_tokens * sizeof *input->token_ids),
                   .n_tokens = input->n_tokens,
                   .sampling = sim_copy(wire, input->sampling, sizeof *input->sampling),
+                  .adapter = find_adapter(worker, input->adapter),
                   .salt = sim_copy(wire, input->salt, input->salt_bytes),
                   .salt_bytes = input->salt_bytes,
                   .deadline_ns = input->deadline_ns,

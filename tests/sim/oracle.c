@@ -1,5 +1,6 @@
 #include "tests/sim/oracle.h"
 
+#include "model/adapter/adapter.h"
 #include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
@@ -15,6 +16,8 @@ enum {
     N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS,
     N_BLOCKS_MAX = 8 * N_BLOCKS + 64,                    /* with those of a state */
     N_REPLY_BLOCKS = ORACLE_LONG_MAX / BLOCK_TOKENS + 1, /* behind an encoder's text */
+    ADAPTER_RANK = 7,
+    ORACLE_WINDOWS = 4, /* the model whose layers all have a window */
     N_SINKS_BLOCKS = (ORACLE_SINKS_CONTEXT + ORACLE_SINKS_REPLY) / BLOCK_TOKENS,
     ALL_MODELS = ORACLE_MODELS + 1
 };
@@ -31,6 +34,12 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/encoders/t5_v1_1",
     KVFERRY_SOURCE_DIR "/tests/golden/encoders/bart",
     KVFERRY_SOURCE_DIR "/tests/golden/models/deepseek_v2_t4",
+};
+
+/* Made for another model of the same shape. */
+static const char *const ADAPTER_FOLDERS[ORACLE_ADAPTERS] = {
+    KVFERRY_SOURCE_DIR "/tests/golden/adapters/llama",
+    KVFERRY_SOURCE_DIR "/tests/golden/adapters/llama_other",
 };
 
 struct answer {
@@ -60,9 +69,10 @@ struct oracle {
         uint32_t *tokens;
     } long_answers[ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES][2][ORACLE_SINKS_CONTEXT + 1];
     float *logits;
-    struct answer answers[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES]
-                         [ORACLE_PROMPT_MAX + 1];
-    struct scores scores[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_FAMILIES];
+    struct answer answers[ORACLE_MODELS][1 + ORACLE_ADAPTERS][ORACLE_DTYPES][ORACLE_VARIANTS]
+                         [ORACLE_FAMILIES][ORACLE_PROMPT_MAX + 1];
+    struct scores scores[ORACLE_MODELS][1 + ORACLE_ADAPTERS][ORACLE_DTYPES][ORACLE_FAMILIES];
+    struct request_adapter adapters[ALL_MODELS][ORACLE_ADAPTERS];
 };
 
 static void must(enum status status, const struct error *error, const char *what)
@@ -120,6 +130,7 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .sequences_max = 1,
                                             .blocks_max = n_spans,
                                             .groups = groups,
+                                            .adapter_rank_max = oracle_adapter_rank(model),
                                             .sinks = oracle_sinks(model),
                                             .device = oracle->device,
                                             .kv_scales = &oracle->kv_scales[model]};
@@ -127,6 +138,48 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
          &error, "forward");
     must(forward_attach(oracle->forwards[model][dtype], oracle->pools[model][dtype], &error),
          &error, "pool of the forward");
+}
+
+bool oracle_has_adapters(uint32_t model)
+{
+    return model == 0 || model == ORACLE_WINDOWS;
+}
+
+uint32_t oracle_adapter_rank(uint32_t model)
+{
+    return oracle_has_adapters(model) ? ADAPTER_RANK : 0;
+}
+
+const struct request_adapter *oracle_adapter(const struct oracle *oracle, uint32_t model,
+                                             uint32_t number)
+{
+    assert(number == 0 || oracle_has_adapters(model));
+    return number == 0 ? NULL : &oracle->adapters[model][number - 1];
+}
+
+static void load_adapters(struct oracle *oracle, uint32_t model)
+{
+    for (uint32_t i = 0; oracle_has_adapters(model) && i < ORACLE_ADAPTERS; i++) {
+        struct error error = {""};
+        struct request_adapter *adapter = &oracle->adapters[model][i];
+        must(adapter_load(ADAPTER_FOLDERS[i], oracle->models[model], NULL, &error,
+                          &adapter->adapter),
+             &error, ADAPTER_FOLDERS[i]);
+        assert(adapter_rank(adapter->adapter) <= ADAPTER_RANK);
+        const struct hash128 digest = adapter_digest(adapter->adapter);
+        adapter->id = (struct adapter_id){.digest = {digest.lo, digest.hi}};
+        snprintf(adapter->id.name, sizeof adapter->id.name, "%u", i + 1);
+        adapter->share = adapter_share;
+        adapter->release = adapter_release;
+    }
+}
+
+static const struct adapter *adapter_of(const struct oracle *oracle,
+                                        const struct oracle_question *question)
+{
+    const struct request_adapter *adapter = oracle_adapter(oracle, question->model,
+                                                           question->adapter);
+    return adapter ? adapter->adapter : NULL;
 }
 
 struct sink_window oracle_sinks(uint32_t model)
@@ -226,6 +279,7 @@ struct oracle *oracle_create(void)
             vocabulary_max = vocabulary;
         must(sampler_create(vocabulary, model_kernels(oracle->models[i]), &oracle->samplers[i]),
              NULL, "sampler");
+        load_adapters(oracle, i);
         for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
             open_forward(oracle, i, dtype);
     }
@@ -249,6 +303,8 @@ void oracle_destroy(struct oracle *oracle)
             forward_destroy(oracle->forwards[i][dtype]);
             block_pool_destroy(oracle->pools[i][dtype]);
         }
+        for (uint32_t adapter = 0; adapter < ORACLE_ADAPTERS; adapter++)
+            adapter_release(oracle->adapters[i][adapter].adapter);
         sampler_destroy(oracle->samplers[i]);
         kv_scales_finish(&oracle->kv_scales[i]);
         model_destroy(oracle->models[i]);
@@ -341,7 +397,8 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                                   .n_blocks = N_BLOCKS,
                                                   .state_blocks = blocks +
                                                                   oracle->n_blocks[question->model],
-                                                  .wants_logits = true};
+                                                  .wants_logits = true,
+                                                  .adapter = adapter_of(oracle, question)};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
                          oracle->logits),
              NULL, "step");
@@ -451,8 +508,9 @@ const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_questio
 {
     if (question->model == ORACLE_SINKS_MODEL)
         return long_answer(oracle, question, n_tokens);
-    struct answer *answer = &oracle->answers[question->model][question->dtype][question->variant]
-                                            [question->family][question->n_prompt];
+    struct answer *answer = &oracle
+                                 ->answers[question->model][question->adapter][question->dtype]
+                                          [question->variant][question->family][question->n_prompt];
     if (answer->n_known < n_tokens) {
         answer->n_known = n_tokens <= ORACLE_GENERATED_MAX ? ORACLE_GENERATED_MAX : ORACLE_LONG_MAX;
         (oracle_has_encoder(question->model) ? compute_of_text : compute)(
@@ -481,7 +539,8 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                                                   .n_blocks = N_BLOCKS,
                                                   .state_blocks = blocks +
                                                                   oracle->n_blocks[question->model],
-                                                  .wants_logits = true};
+                                                  .wants_logits = true,
+                                                  .adapter = adapter_of(oracle, question)};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
                          oracle->logits),
              NULL, "step");
@@ -495,7 +554,8 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
 
 const float *oracle_scores(struct oracle *oracle, const struct oracle_question *question)
 {
-    struct scores *scores = &oracle->scores[question->model][question->dtype][question->family];
+    struct scores *scores = &oracle->scores[question->model][question->adapter][question->dtype]
+                                           [question->family];
     if (!scores->is_known)
         score(oracle, question, scores);
     return scores->logprobs;

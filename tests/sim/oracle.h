@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/encoder_line.h"
+#include "engine/engine_request.h"
 #include "model/forward/forward.h"
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
@@ -20,6 +21,7 @@
 #define ORACLE_T5        8u  /* with an encoder, likewise: distances in place of positions */
 #define ORACLE_BART      9u  /* the same: learned positions, norms behind branches, forced tokens */
 #define ORACLE_LATENT    10u /* a row of latents in place of K and V, likewise */
+#define ORACLE_ADAPTERS  2u  /* LoRA adapters of the models that oracle_has_adapters */
 #define ORACLE_FAMILIES  6u
 /* With an encoder: texts of family 0, but their last token is the one that fills a line. */
 #define ORACLE_FILLED         2u
@@ -44,6 +46,7 @@ struct oracle_question {
     uint32_t model, family, n_prompt, variant;
     enum cache_dtype dtype;
     uint32_t reply_window; /* of the request: 0, or ORACLE_SINKS_NARROW */
+    uint32_t adapter;      /* 0: none; 1 .. ORACLE_ADAPTERS */
 };
 
 struct oracle *oracle_create(void); /* aborts when the models cannot be read */
@@ -51,6 +54,11 @@ void oracle_destroy(struct oracle *oracle);
 
 const struct kv_scales *oracle_kv_scales(const struct oracle *oracle, uint32_t model);
 const struct model *oracle_model(const struct oracle *oracle, uint32_t model);
+bool oracle_has_adapters(uint32_t model);
+/* NULL: none, number 0. */
+const struct request_adapter *oracle_adapter(const struct oracle *oracle, uint32_t model,
+                                             uint32_t number);
+uint32_t oracle_adapter_rank(uint32_t model); /* for a forward pass */
 void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
                    uint32_t *tokens_out);
 /* Zeros, but of the model with sinks. */

@@ -154,6 +154,14 @@ static uint32_t draw_length(const struct plan *plan, struct random *random)
     return n_blocks * plan->block_tokens + between(random, 0, 2) - 1;
 }
 
+/* No generator is asked, so that other runs stay as they are. */
+static uint32_t adapter_of(const struct plan *plan, const struct oracle_question *question)
+{
+    return oracle_has_adapters(plan->model) && plan->seed / 2 % 2 == 0
+               ? (question->n_prompt + question->variant + question->family) % (1 + ORACLE_ADAPTERS)
+               : 0;
+}
+
 static void draw_request(struct plan *plan, struct random *random, struct plan_request *request)
 {
     bool is_calm = plan_is_calm(plan);
@@ -172,6 +180,7 @@ static void draw_request(struct plan *plan, struct random *random, struct plan_r
         .has_salt = one_in(random, 5),
         .slow_after = UINT32_MAX,
     };
+    request->question.adapter = adapter_of(plan, &request->question);
     if (is_calm)
         return;
     if (one_in(random, 6))

@@ -195,17 +195,26 @@ static void end_client(struct client *client, enum status status, const char *se
     totals->requests++;
     totals->by_status[status]++;
     totals->cancelled += status == STATUS_CANCELLED;
+    totals->adapted += client->plan->question.adapter > 0 && status == STATUS_OK;
     totals->scored += client->wants_scores && status == STATUS_OK;
     *(status == STATUS_OK ? &totals->ok : &totals->failed) += 1;
     judge_end(cluster, client, status, sentence, finish);
+}
+
+static const struct request_adapter *adapter_of(const struct client *client)
+{
+    const struct oracle_question *question = &client->plan->question;
+    return oracle_adapter(client->cluster->oracle, question->model, question->adapter);
 }
 
 static void on_arrival(void *arg)
 {
     struct client *client = arg;
     struct cluster *cluster = client->cluster;
+    const struct request_adapter *adapter = adapter_of(client);
     const struct route_request request = {
         .beside = NOBODY,
+        .adapter = adapter ? adapter_id_key(&adapter->id) : 0,
         .token_ids = client->prompt,
         .n_tokens = client->plan->question.n_prompt,
         .max_tokens = client->plan->max_tokens,
@@ -397,6 +406,7 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
                   .token_ids = client->prompt,
                   .n_tokens = client->plan->question.n_prompt,
                   .sampling = &client->sampling,
+                  .adapter = adapter_of(client),
                   .salt = client->plan->has_salt ? "salt" : "",
                   .salt_bytes = client->plan->has_salt ? 4 : 0,
                   .deadline_ns = client->plan->deadline_ns,

@@ -75,9 +75,12 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->texts, (unsigned long long)totals->texts_crossed,
            (unsigned long long)totals->texts_narrow, (unsigned long long)totals->texts_of_bart,
            (unsigned long long)totals->texts_found, (unsigned long long)totals->forced_last);
-    printf("prompts of latents crossed %llu, prompts scored %llu; tokens guessed %llu, kept %llu\n",
-           (unsigned long long)totals->latents_crossed, (unsigned long long)totals->scored,
-           (unsigned long long)totals->drafted, (unsigned long long)totals->accepted);
+    printf(
+        "prompts of latents crossed %llu, prompts scored %llu, replies with adapters %llu; tokens "
+        "guessed %llu, kept %llu\n",
+        (unsigned long long)totals->latents_crossed, (unsigned long long)totals->scored,
+        (unsigned long long)totals->adapted, (unsigned long long)totals->drafted,
+        (unsigned long long)totals->accepted);
     printf("beam searches %llu, of a hand-over %llu\n", (unsigned long long)totals->searches,
            (unsigned long long)totals->searches_crossed);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
@@ -128,6 +131,7 @@ static const struct event EVENTS[] = {
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),
     EVENT(scored, 300),
+    EVENT(adapted, 200),
     EVENT(latents_crossed, 280),
     EVENT(accepted, 250),
     EVENT(texts_crossed, 250),

@@ -154,6 +154,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
         .sequences_max = plan->slots_max,
         .context_tokens = plan_context_tokens(worker->cluster->plan),
         .kv_scales = oracle_kv_scales(worker->cluster->oracle, plan->model),
+        .adapter_rank_max = oracle_adapter_rank(plan->model),
         .device = worker->device,
     };
     must(worker,
@@ -591,6 +592,10 @@ void worker_node_report(struct worker_node *worker)
         report.tells_room = true;
         report.room = room(worker);
         report.n_blocks = block_pool_size(worker->pool);
+        const uint32_t model = cluster->plan->model;
+        for (uint32_t i = 1; oracle_has_adapters(model) && i <= ORACLE_ADAPTERS; i++)
+            report.adapters[report.n_adapters++] = adapter_id_key(
+                &oracle_adapter(cluster->oracle, model, i)->id);
         report.blocks_usable = block_pool_count(worker->pool, BLOCK_FREE) +
                                block_pool_count(worker->pool, BLOCK_CACHED);
     }

@@ -26,7 +26,8 @@ static void check(const struct request_fields *fields)
 {
     struct decoded_request request;
     struct error error = {""};
-    cr_assert_eq(request_decode(fields, VOCABULARY, &request, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(request_decode(fields, VOCABULARY, NULL, &request, &error), STATUS_OK, "%s",
+                 error.text);
     cr_assert_str_eq(request.input.request_id, request_id);
     cr_assert_eq(request.input.n_tokens, 3);
     cr_assert_eq(request.input.token_ids, token_ids, "borrowed");
@@ -63,16 +64,47 @@ Test(request_codec, names_what_is_absent_or_too_long)
     Kvferry__Internal__V1__DecodeRequest decode = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
     struct decoded_request request;
     struct error error = {""};
-    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "sampling"), "%s", error.text);
 
     decode.sampling = &sampling;
-    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
                  STATUS_OK);
     cr_assert_eq(request.input.standing.tenant, 0, "a router without tenants, or an older one");
     decode.n_token_ids = (size_t)UINT32_MAX + 1;
-    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, &request, &error),
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "token_ids"), "%s", error.text);
+}
+
+/* A worker without adapters, or of an earlier version, must not compute such a request without. */
+Test(request_codec, a_request_with_an_adapter_is_refused_by_who_lacks_it)
+{
+    struct sampling_params params = SAMPLING_GREEDY;
+    struct sampling_message sampling;
+    struct decoded_request request;
+    struct error error = {""};
+    Kvferry__V1__AdapterCard adapter = KVFERRY__V1__ADAPTER_CARD__INIT;
+    Kvferry__Internal__V1__DecodeRequest decode = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
+    params.max_tokens = 7;
+    sampling_message_make(&params, &sampling);
+    sampling_message_adapt(&sampling);
+    cr_assert_null(sampling.sampling, "where earlier versions look");
+    decode.request_id = request_id;
+    decode.token_ids = token_ids;
+    decode.n_token_ids = 3;
+    decode.ruled_sampling = sampling.ruled_sampling;
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "there together, or not at all"), "%s", error.text);
+    adapter.name = (char *)"a";
+    adapter.digest = (char *)"00112233445566778899aabbccddeeff";
+    decode.adapter = &adapter;
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
+                 STATUS_ADAPTER_MISMATCH);
+    cr_assert(strstr(error.text, adapter.digest), "%s", error.text);
+    adapter.digest = (char *)"0011";
+    cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
+                 STATUS_INVALID_ARGUMENT);
 }

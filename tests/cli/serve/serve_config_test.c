@@ -30,7 +30,12 @@ static void format_flag(const struct config_row *row, const struct serve_config 
                         char flag_out[FLAG_MAX])
 {
     char buffer[SERVE_VALUE_MAX];
-    snprintf(flag_out, FLAG_MAX, "--%s=%s", row->key, serve_row_format(row, values, buffer));
+    if (row->type == CONFIG_LIST) {
+        const struct config_list *list = serve_row_list(row, values);
+        snprintf(flag_out, FLAG_MAX, "--%s=%s", row->key, list->n > 0 ? list->texts[0] : "");
+    } else {
+        snprintf(flag_out, FLAG_MAX, "--%s=%s", row->key, serve_row_format(row, values, buffer));
+    }
     for (char *at = flag_out; *at && *at != '='; at++)
         if (*at == '_')
             *at = '-';
@@ -92,6 +97,7 @@ Test(serve_config, values_survive_being_handed_on)
         "--capacity-policy=max-utilization",
         "--queue-limit-ms=7s",
         "--trace-ratio=0.125",
+        "--adapter=name=folder",
     };
     survives(sizeof given / sizeof *given, given);
 }

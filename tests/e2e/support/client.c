@@ -212,6 +212,8 @@ void client_start(struct client *client, struct generation *generation)
     message.sampling = &sampling;
     message.return_timing = true;
     message.return_progress = generation->return_progress;
+    if (generation->model)
+        message.model = (char *)generation->model;
     if (generation->salt)
         message.cache_salt = (char *)generation->salt;
     if (generation->has_priority) {

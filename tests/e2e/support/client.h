@@ -26,6 +26,7 @@ struct client_score {
 
 struct generation {
     /* The request. text or tokens. */
+    const char *model; /* NULL: the one model */
     const char *text;
     size_t n_text; /* bytes; 0: to its NUL */
     const uint32_t *tokens;

@@ -1,0 +1,40 @@
+#include "worker_common/worker_adapters.h"
+
+#include "model/adapter/adapter.h"
+#include "worker_common/worker_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* text: "name=folder". */
+static enum status load(struct adapter_set *set, const char *text, struct error *error)
+{
+    char name[ADAPTER_NAME_MAX + 2];
+    const char *end = strchr(text, '=');
+    struct adapter_id id;
+    if (!end || end == text || !end[1])
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "adapter is \"%.200s\", expected NAME=FOLDER", text);
+    snprintf(name, sizeof name, "%.*s", (int)(end - text), text);
+    return adapter_set_add(set, name, end + 1, error, &id);
+}
+
+enum status worker_adapters_load(struct worker *worker, const struct worker_options *options,
+                                 struct error *error)
+{
+    const struct adapter_set_options set = {.model = worker->model,
+                                            .rank_max = options->adapter_rank_max};
+    if (options->adapters.n == 0 && options->adapter_rank_max == 0)
+        return STATUS_OK;
+    if (strncmp(worker_device_name(options), "cuda", 4) == 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "adapter is set, and device is %s: adapters are computed on the CPU alone",
+                         worker_device_name(options));
+    TRY(adapter_check_model(worker->model, error));
+    TRY(adapter_set_create(&set, &worker->adapters));
+    for (uint32_t i = 0; i < options->adapters.n; i++)
+        TRY(load(worker->adapters, options->adapters.texts[i], error));
+    worker->adapter_rank_max = options->adapter_rank_max > 0 ? options->adapter_rank_max
+                                                             : adapter_set_rank(worker->adapters);
+    return STATUS_OK;
+}
