@@ -97,6 +97,21 @@ static const struct command COMMANDS[] = {
         .run = drain_main,
     },
     {
+        .name = "adapter",
+        .full_name = "kvferry adapter",
+        .summary = "list LoRA adapters, load and unload them while a worker serves",
+        .help = "Prints digest and name of each adapter of a process, after loading or unloading "
+                "one if "
+                "asked to.\nLoad it in each context and generation worker: a pair needs an "
+                "adapter on both.",
+        .examples =
+            "  kvferry adapter --server 10.0.0.9:50052\n"
+            "  kvferry adapter --server 10.0.0.9:50052 --load law=law-2026 --deadline-ms 1m\n"
+            "  kvferry adapter --server 10.0.0.9:50052 --unload law\n",
+        .table = adapter_config_table,
+        .run = adapter_main,
+    },
+    {
         .name = "check-model",
         .full_name = "kvferry check-model",
         .usage = "MODEL",
@@ -255,7 +270,8 @@ static const struct config_group GROUPS[] = {
      "grpc_address http_address engine_address control_address health_address metrics_address "
      "metrics_compat advertise_address "
      "insecure ports_file"},
-    {"Model", "served_model_name max_context_tokens weights tokenizer adapter adapter_rank_max"},
+    {"Model", "served_model_name max_context_tokens weights tokenizer "
+              "adapter adapter_rank_max adapter_folder adapter_memory load unload"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
                   "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
                   "prefix_cache snapshot_tokens prefixes_max kv_events_max kv_event_streams_max "

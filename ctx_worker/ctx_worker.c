@@ -5,6 +5,7 @@
 #include "ctx_worker/ctx_service.h"
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
+#include "worker_common/adapter_loader.h"
 #include "worker_common/kv_event_service.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
@@ -31,6 +32,7 @@ struct ctx_worker {
     struct engine_thread *engine_thread;
     struct ctx_service service;
     struct admin_service admin;
+    struct adapter_loader loader;
     struct kv_event_service events;
     struct port_figures data_port; /* main's */
     bool is_quiet;                 /* at the end: no block of the pool is in use */
@@ -56,6 +58,16 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->tells_room = true;
     state_out->requests_room = stats.room;
     state_out->kv_bytes_sent = kv_sender_bytes_sent(ctx->sender);
+}
+
+static void load_adapter(void *arg, struct rpc_call *call, const char *name, const char *folder)
+{
+    adapter_loader_load(&((struct ctx_worker *)arg)->loader, call, name, folder);
+}
+
+static void unload_adapter(void *arg, struct rpc_call *call, const char *name)
+{
+    adapter_loader_unload(&((struct ctx_worker *)arg)->loader, call, name);
 }
 
 static void flush(void *arg, struct rpc_call *call)
@@ -270,8 +282,12 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
     TRY(process_open(&ctx->process, &options, error));
     ctx_metrics_init(&ctx->service.metrics, ctx->process.metrics);
     ctx->service.process = &ctx->process;
-    ctx->admin = (struct admin_service){
-        .process = &ctx->process, .fill_state = fill_state, .flush = flush, .arg = ctx};
+    ctx->admin = (struct admin_service){.process = &ctx->process,
+                                        .fill_state = fill_state,
+                                        .flush = flush,
+                                        .load_adapter = load_adapter,
+                                        .unload_adapter = unload_adapter,
+                                        .arg = ctx};
     ctx->events.process = &ctx->process;
     struct rpc_service services[] = {ctx_service_row(&ctx->service), admin_service_row(&ctx->admin),
                                      kv_event_service_row(&ctx->events)};
@@ -292,6 +308,8 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     tell_metrics(ctx);
     worker_tell_memory(&ctx->worker);
     TRY(start_threads(ctx));
+    ctx->loader.set = ctx->worker.adapters;
+    ctx->loader.folder = ctx->config.adapter_folder;
     process_serving(&ctx->process);
     process_set_health(&ctx->process, true, true);
     return process_ports_write(&ctx->process, error);
@@ -311,6 +329,7 @@ static void run(struct ctx_worker *ctx)
     while (process_goes_on(&ctx->process, WATCHDOG_LOOK_MS) && !worker_is_lost(&ctx->worker)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&ctx->process, !is_stuck, !is_stuck);
+        worker_metrics_adapters(&ctx->service.metrics.common, ctx->worker.adapters);
         worker_metrics_data_port(&ctx->service.metrics.common, ctx->worker.transport,
                                  &ctx->data_port);
         if (process_is_draining(&ctx->process))
@@ -334,6 +353,7 @@ static bool stop(struct ctx_worker *ctx)
         process_drain(&ctx->process, n_live, ctx);
         ctx_engine_stop(ctx->engine);
     }
+    adapter_loader_stop(&ctx->loader);
     process_close_ports(&ctx->process);
     ctx->is_quiet = engine_thread_stop(ctx->engine_thread, QUIET_LIMIT_NS);
     transfer_thread_stop(ctx->transfer_thread);

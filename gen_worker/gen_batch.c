@@ -63,9 +63,10 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->texts = calloc(n, sizeof *batch->texts);
     batch->n_drafts = calloc(n, sizeof *batch->n_drafts);
     batch->runs = calloc(n, sizeof *batch->runs);
+    batch->order = calloc(n, sizeof *batch->order);
     batch->draft_list = calloc(n + DRAFT_STEP_MAX, sizeof *batch->draft_list);
     batch->checked = calloc(n + DRAFT_STEP_MAX, sizeof *batch->checked);
-    if (!batch->inputs || !batch->results || !batch->wanted || !batch->ranked || !batch->texts ||
+    if (!batch->order || !batch->inputs || !batch->results || !batch->wanted || !batch->ranked || !batch->texts ||
         !batch->runs || !batch->n_drafts || !batch->draft_list || !batch->checked)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
@@ -90,6 +91,7 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->texts);
     free(batch->n_drafts);
     free(batch->runs);
+    free(batch->order);
     free(batch->draft_list);
     free(batch->checked);
 }
@@ -255,12 +257,34 @@ static uint32_t add_beams(struct gen_batch *batch, const struct gen_home *home,
     return n_running;
 }
 
-/* In the order of the plan: chunks first. */
+static uint64_t adapter_of(const struct gen_home *home, const struct schedule_work *work)
+{
+    return home->jobs[work->id]->request.adapter.id.digest[0];
+}
+
+/* The plan's, but decodes with the same adapter stand side by side: their small products are computed together. */
+static void choose_order(struct gen_batch *batch, const struct gen_home *home,
+                         const struct schedule_batch *plan)
+{
+    for (uint32_t i = 0; i < plan->n; i++) {
+        uint32_t at = i;
+        const uint64_t adapter = adapter_of(home, &plan->work[i]);
+        for (; at > plan->n_chunks; at--) {
+            if (adapter_of(home, &plan->work[batch->order[at - 1]]) <= adapter)
+                break;
+            batch->order[at] = batch->order[at - 1];
+        }
+        batch->order[at] = i;
+    }
+}
+
+/* Chunks first. */
 static void add_all(struct gen_batch *batch, const struct gen_home *home,
                     const struct schedule_batch *plan)
 {
+    choose_order(batch, home, plan);
     for (uint32_t i = 0; i < plan->n; i++) {
-        const struct schedule_work *work = &plan->work[i];
+        const struct schedule_work *work = &plan->work[batch->order[i]];
         struct sequence *sequence = home->jobs[work->id]->sequence;
         assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
         if (sequence_prepare(sequence, home, work->n_tokens, work->n_known) != STATUS_OK) {

@@ -48,6 +48,7 @@ struct gen_batch {
     uint32_t n_contexts; /* of these, chunks, and decodes that ran ahead; they come first */
     uint32_t
         n_decodes; /* of these, decodes: one token each, or those ahead, too, and the next one is drawn */
+    uint32_t *order;          /* [sequences_max] of the plan's work: choose_order */
     uint32_t *n_drafts;       /* [sequences_max] of each work of the plan; N_LEFT_OUT */
     struct draws_rows *runs;  /* [sequences_max] of the sequences in a pass with drafts */
     struct draw *draft_list;  /* [sequences_max + DRAFT_STEP_MAX] */

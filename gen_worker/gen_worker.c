@@ -45,6 +45,16 @@ static void fill_state(void *arg, struct process_state *state_out)
                                               state_out->peers_max);
 }
 
+static void load_adapter(void *arg, struct rpc_call *call, const char *name, const char *folder)
+{
+    adapter_loader_load(&((struct gen_worker *)arg)->loader, call, name, folder);
+}
+
+static void unload_adapter(void *arg, struct rpc_call *call, const char *name)
+{
+    adapter_loader_unload(&((struct gen_worker *)arg)->loader, call, name);
+}
+
 static void flush(void *arg, struct rpc_call *call)
 {
     struct gen_worker *gen = arg;
@@ -202,8 +212,12 @@ static enum status listen(struct gen_worker *gen, struct error *error)
     TRY(process_open(&gen->process, &options, error));
     gen_metrics_init(&gen->service.metrics, gen->process.metrics);
     gen->service.process = &gen->process;
-    gen->admin = (struct admin_service){
-        .process = &gen->process, .fill_state = fill_state, .flush = flush, .arg = gen};
+    gen->admin = (struct admin_service){.process = &gen->process,
+                                        .fill_state = fill_state,
+                                        .flush = flush,
+                                        .load_adapter = load_adapter,
+                                        .unload_adapter = unload_adapter,
+                                        .arg = gen};
     gen->events.process = &gen->process;
     struct rpc_service services[] = {gen_service_row(&gen->service), admin_service_row(&gen->admin),
                                      kv_event_service_row(&gen->events)};
@@ -224,6 +238,8 @@ static enum status start(struct gen_worker *gen, struct error *error)
     tell_metrics(gen);
     worker_tell_memory(&gen->worker);
     TRY(start_threads(gen));
+    gen->loader.set = gen->worker.adapters;
+    gen->loader.folder = gen->config.adapter_folder;
     process_serving(&gen->process);
     process_set_health(&gen->process, true, true);
     return process_ports_write(&gen->process, error);
@@ -243,6 +259,7 @@ static void run(struct gen_worker *gen)
     while (process_goes_on(&gen->process, WATCHDOG_LOOK_MS) && !worker_is_lost(&gen->worker)) {
         bool is_stuck = watchdog_is_stuck(&watchdog, clock_now_ns());
         process_set_health(&gen->process, !is_stuck, !is_stuck);
+        worker_metrics_adapters(&gen->service.metrics.common, gen->worker.adapters);
         worker_metrics_data_port(&gen->service.metrics.common, gen->worker.transport,
                                  &gen->data_port);
         if (process_is_draining(&gen->process))
@@ -268,6 +285,7 @@ static bool stop(struct gen_worker *gen)
         process_drain(&gen->process, n_live, gen);
         gen_engine_stop(gen->engine);
     }
+    adapter_loader_stop(&gen->loader);
     process_close_ports(&gen->process);
     if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
         /* Memory that UCX may still write is left to the kernel. */

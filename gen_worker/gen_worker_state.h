@@ -10,6 +10,7 @@
 #include "gen_worker/gen_config.h"
 #include "gen_worker/gen_service.h"
 #include "kvtransfer/transfer_thread.h"
+#include "worker_common/adapter_loader.h"
 #include "worker_common/kv_event_service.h"
 #include "worker_common/worker.h"
 
@@ -27,6 +28,7 @@ struct gen_worker {
     struct engine_thread *engine_thread;
     struct gen_service service;
     struct admin_service admin;
+    struct adapter_loader loader;
     struct kv_event_service events;
     struct port_figures data_port; /* main's */
     char way[24];                  /* how KV comes: "am-tcp", "am-tcp, staged" */

@@ -86,6 +86,37 @@ void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
     rpc_call_reply(call, &response.base);
 }
 
+/* Whether the role has adapters, and its model is there. */
+static bool may_have_adapters(const struct admin_service *service, struct rpc_call *call,
+                              bool has_them)
+{
+    const enum status refusal = process_refuses(service->process);
+    if (!has_them)
+        rpc_call_fail_status(call, STATUS_UNSUPPORTED,
+                             "only workers load adapters: call each context and generation worker");
+    else if (refusal == STATUS_LOADING)
+        rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
+    return has_them && refusal != STATUS_LOADING;
+}
+
+static void load_adapter(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    struct admin_service *service = arg;
+    const Kvferry__Internal__V1__LoadAdapterRequest
+        *message = (const Kvferry__Internal__V1__LoadAdapterRequest *)request;
+    if (may_have_adapters(service, call, service->load_adapter))
+        service->load_adapter(service->arg, call, message->name, message->folder);
+}
+
+static void unload_adapter(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
+{
+    struct admin_service *service = arg;
+    const Kvferry__Internal__V1__UnloadAdapterRequest
+        *message = (const Kvferry__Internal__V1__UnloadAdapterRequest *)request;
+    if (may_have_adapters(service, call, service->unload_adapter))
+        service->unload_adapter(service->arg, call, message->name);
+}
+
 /* Callers that do not know this process's incarnation call GetState first. */
 #define ADMIN_METHOD(name, lower, function, of_roles)                                              \
     {                                                                                              \
@@ -103,6 +134,8 @@ static struct rpc_service row(struct admin_service *service, size_t n_methods)
         ADMIN_METHOD(Drain, drain, drain, TLS_ROLE_BIT(OPERATOR)),
         ADMIN_METHOD(SetLogLevel, set_log_level, set_log_level, TLS_ROLE_BIT(OPERATOR)),
         ADMIN_METHOD(FlushPrefixCache, flush_prefix_cache, flush, TLS_ROLE_BIT(OPERATOR)),
+        ADMIN_METHOD(LoadAdapter, load_adapter, load_adapter, TLS_ROLE_BIT(OPERATOR)),
+        ADMIN_METHOD(UnloadAdapter, unload_adapter, unload_adapter, TLS_ROLE_BIT(OPERATOR)),
     };
     const size_t n_all = sizeof METHODS / sizeof *METHODS;
     assert(service->process && service->fill_state && "set before its row is asked for");

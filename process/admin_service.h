@@ -1,5 +1,5 @@
 /*
- * admin_service - AdminService on a control port: state, drain, log level, prefix cache.
+ * admin_service - AdminService on a control port: state, drain, log level, prefix cache, adapters.
  *
  * Thread: handlers run on the queue thread; the ops are called there and must not block.
  */
@@ -14,6 +14,9 @@ struct admin_service {
     /* Evicts the prefix cache and answers the call with admin_service_flushed, now or later (then
      * it shares the call). NULL: the role has no cache. */
     void (*flush)(void *arg, struct rpc_call *call);
+    /* Answer the call now or later. NULL: the role has no adapters. Strings are borrowed for the call of the function. */
+    void (*load_adapter)(void *arg, struct rpc_call *call, const char *name, const char *folder);
+    void (*unload_adapter)(void *arg, struct rpc_call *call, const char *name);
     void *arg;
 };
 

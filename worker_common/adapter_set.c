@@ -18,6 +18,8 @@ struct adapter_set {
     uint32_t n;
     struct adapter_id ids[ADAPTERS_MAX];
     struct adapter *adapters[ADAPTERS_MAX]; /* [n] held */
+    uint32_t n_removed;
+    struct adapter *removed[ADAPTERS_MAX]; /* [n_removed] held here, and perhaps by requests */
 };
 
 enum status adapter_set_create(const struct adapter_set_options *options,
@@ -33,12 +35,19 @@ enum status adapter_set_create(const struct adapter_set_options *options,
     return STATUS_OK;
 }
 
+void adapter_set_limit_rank(struct adapter_set *set, uint32_t rank_max)
+{
+    set->options.rank_max = rank_max;
+}
+
 void adapter_set_destroy(struct adapter_set *set)
 {
     if (!set)
         return;
     for (uint32_t i = 0; i < set->n; i++)
         adapter_release(set->adapters[i]);
+    for (uint32_t i = 0; i < set->n_removed; i++)
+        adapter_release(set->removed[i]);
     pthread_mutex_destroy(&set->mutex);
     pthread_mutex_destroy(&set->adding);
     free(set);
@@ -51,11 +60,27 @@ static uint32_t place_of(const struct adapter_set *set, const char *name)
     return id ? (uint32_t)(id - set->ids) : set->n;
 }
 
-static uint64_t bytes_of(const struct adapter_set *set)
+/* Under the mutex. */
+static void free_removed(struct adapter_set *set)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < set->n_removed; i++)
+        if (adapter_is_shared(set->removed[i]))
+            set->removed[n++] = set->removed[i];
+        else
+            adapter_release(set->removed[i]);
+    set->n_removed = n;
+}
+
+/* The same. */
+static uint64_t bytes_of(struct adapter_set *set)
 {
     uint64_t bytes = 0;
+    free_removed(set);
     for (uint32_t i = 0; i < set->n; i++)
         bytes += adapter_bytes(set->adapters[i]);
+    for (uint32_t i = 0; i < set->n_removed; i++)
+        bytes += adapter_bytes(set->removed[i]);
     return bytes;
 }
 
@@ -138,26 +163,35 @@ enum status adapter_set_add(struct adapter_set *set, const char *name, const cha
     return status;
 }
 
+/* Under the mutex. */
+static enum status take_out(struct adapter_set *set, const char *name, struct error *error)
+{
+    const uint32_t place = place_of(set, name);
+    free_removed(set);
+    if (place == set->n)
+        return error_set(error, STATUS_NOT_FOUND, "adapter \"%.80s\" is not there", name);
+    if (set->n_removed == ADAPTERS_MAX)
+        return error_set(error, STATUS_QUEUE_FULL,
+                         "adapter %.80s: requests still have %u that were removed before", name,
+                         ADAPTERS_MAX);
+    tell("adapter removed", &set->ids[place], set->adapters[place]);
+    set->removed[set->n_removed++] = set->adapters[place];
+    set->n--;
+    memmove(&set->ids[place], &set->ids[place + 1], (set->n - place) * sizeof *set->ids);
+    memmove(&set->adapters[place], &set->adapters[place + 1],
+            (set->n - place) * sizeof(struct adapter *));
+    free_removed(set);
+    return STATUS_OK;
+}
+
 enum status adapter_set_remove(struct adapter_set *set, const char *name, struct error *error)
 {
-    struct adapter *removed = NULL;
-    if (set) {
-        pthread_mutex_lock(&set->mutex);
-        const uint32_t place = place_of(set, name);
-        if (place < set->n) {
-            removed = set->adapters[place];
-            tell("adapter removed", &set->ids[place], removed);
-            set->n--;
-            memmove(&set->ids[place], &set->ids[place + 1], (set->n - place) * sizeof *set->ids);
-            memmove(&set->adapters[place], &set->adapters[place + 1],
-                    (set->n - place) * sizeof(struct adapter *));
-        }
-        pthread_mutex_unlock(&set->mutex);
-    }
-    if (!removed)
+    if (!set)
         return error_set(error, STATUS_NOT_FOUND, "adapter \"%.80s\" is not there", name);
-    adapter_release(removed);
-    return STATUS_OK;
+    pthread_mutex_lock(&set->mutex);
+    const enum status status = take_out(set, name, error);
+    pthread_mutex_unlock(&set->mutex);
+    return status;
 }
 
 /* ---- reading ---- */
@@ -201,6 +235,16 @@ uint32_t adapter_set_list(struct adapter_set *set, struct adapter_id *ids_out)
     pthread_mutex_lock(&set->mutex);
     const uint32_t n = set->n;
     memcpy(ids_out, set->ids, n * sizeof *ids_out);
+    pthread_mutex_unlock(&set->mutex);
+    return n;
+}
+
+uint32_t adapter_set_count(struct adapter_set *set)
+{
+    if (!set)
+        return 0;
+    pthread_mutex_lock(&set->mutex);
+    const uint32_t n = set->n;
     pthread_mutex_unlock(&set->mutex);
     return n;
 }

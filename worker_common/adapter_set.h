@@ -1,10 +1,11 @@
 /*
  * adapter_set - the LoRA adapters of a worker, by name.
  *
- * A request holds its adapter until it ends: removing one from the set hides it from later requests, and frees it with the last of the
- * others. An adapter may be replaced by another of the same name only by removing it first.
+ * A request holds its adapter until it ends: removing one from the set hides it from later requests. It is freed when it is looked at
+ * (each call does so) and no request holds it any more. An adapter may be replaced by another of the same name only by removing it
+ * first.
  *
- * Bounds: ADAPTERS_MAX, and the bytes of all together, with those that requests still hold (bytes_max).
+ * Bounds: ADAPTERS_MAX, as many again that were removed and are held, and the bytes of all together (bytes_max).
  * Thread: any; a mutex guards the list. Files are read outside it.
  */
 #pragma once
@@ -24,6 +25,8 @@ struct adapter_set_options {
 
 MUST_CHECK enum status adapter_set_create(const struct adapter_set_options *options,
                                           struct adapter_set **set_out);
+/* Those that are added from now on have at most that rank. */
+void adapter_set_limit_rank(struct adapter_set *set, uint32_t rank_max);
 /* No request holds one. NULL is fine. */
 void adapter_set_destroy(struct adapter_set *set);
 
@@ -32,7 +35,7 @@ void adapter_set_destroy(struct adapter_set *set);
 MUST_CHECK enum status adapter_set_add(struct adapter_set *set, const char *name,
                                        const char *folder, struct error *error,
                                        struct adapter_id *id_out);
-/* NOT_FOUND: the sentence has the name. set NULL: there are none. */
+/* NOT_FOUND: the sentence has the name. set NULL: there are none. QUEUE_FULL: too many that were removed are still held. */
 MUST_CHECK enum status adapter_set_remove(struct adapter_set *set, const char *name,
                                           struct error *error);
 
@@ -43,6 +46,7 @@ MUST_CHECK enum status adapter_set_find(struct adapter_set *set, const struct ad
 /* ids_out [ADAPTERS_MAX]. Returns how many there are. set NULL: none. */
 uint32_t adapter_set_list(struct adapter_set *set, struct adapter_id *ids_out);
 uint32_t adapter_set_rank(struct adapter_set *set); /* the largest; 0: there are none */
+uint32_t adapter_set_count(struct adapter_set *set);
 /* Of all that are in memory, with those that were removed and are held. */
 uint64_t adapter_set_bytes(struct adapter_set *set);
 

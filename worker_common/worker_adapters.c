@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LATER_RANK 64u /* of adapters that are loaded later, if nothing is said */
+
 /* text: "name=folder". */
 static enum status load(struct adapter_set *set, const char *text, struct error *error)
 {
@@ -19,12 +21,23 @@ static enum status load(struct adapter_set *set, const char *text, struct error 
     return adapter_set_add(set, name, end + 1, error, &id);
 }
 
+static bool loads_later(const struct worker_options *options)
+{
+    return options->adapter_folder && options->adapter_folder[0];
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 enum status worker_adapters_load(struct worker *worker, const struct worker_options *options,
                                  struct error *error)
 {
     const struct adapter_set_options set = {.model = worker->model,
-                                            .rank_max = options->adapter_rank_max};
-    if (options->adapters.n == 0 && options->adapter_rank_max == 0)
+                                            .rank_max = options->adapter_rank_max,
+                                            .bytes_max = options->adapter_memory};
+    if (options->adapters.n == 0 && options->adapter_rank_max == 0 && !loads_later(options))
         return STATUS_OK;
     if (strncmp(worker_device_name(options), "cuda", 4) == 0)
         return error_set(error, STATUS_UNSUPPORTED,
@@ -34,7 +47,17 @@ enum status worker_adapters_load(struct worker *worker, const struct worker_opti
     TRY(adapter_set_create(&set, &worker->adapters));
     for (uint32_t i = 0; i < options->adapters.n; i++)
         TRY(load(worker->adapters, options->adapters.texts[i], error));
-    worker->adapter_rank_max = options->adapter_rank_max > 0 ? options->adapter_rank_max
-                                                             : adapter_set_rank(worker->adapters);
+    worker->adapter_rank_max = options->adapter_rank_max;
+    if (options->adapter_rank_max == 0)
+        worker->adapter_rank_max = larger(adapter_set_rank(worker->adapters),
+                                          loads_later(options) ? LATER_RANK : 0);
+    adapter_set_limit_rank(worker->adapters, worker->adapter_rank_max);
     return STATUS_OK;
+}
+
+uint64_t worker_adapters_room(const struct worker *worker, const struct worker_options *options)
+{
+    const uint64_t taken = adapter_set_bytes(worker->adapters);
+    return loads_later(options) && options->adapter_memory > taken ? options->adapter_memory - taken
+                                                                   : 0;
 }

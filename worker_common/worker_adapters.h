@@ -12,3 +12,5 @@
 MUST_CHECK enum status worker_adapters_load(struct worker *worker,
                                             const struct worker_options *options,
                                             struct error *error);
+/* What those that are loaded later may take beside them. */
+uint64_t worker_adapters_room(const struct worker *worker, const struct worker_options *options);

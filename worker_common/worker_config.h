@@ -144,7 +144,14 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "LoRA adapter, as PEFT saves it; requests name it in place of the model; may be repeated; "  \
       "context and generation workers need the same ones")                                         \
     X(adapter_rank_max, U32(0, 1024), "0", "",                                                     \
-      "largest rank of an adapter, which memory of a step is for; 0: that of the adapters given")
+      "largest rank of an adapter, which memory of a step is for; 0: that of the adapters given, " \
+      "with adapter_folder at least 64")                                                           \
+    X(adapter_folder, STRING, "", "path",                                                          \
+      "folder in which `kvferry adapter` may name a folder with an adapter, to be loaded while "   \
+      "requests run; empty: no adapter is loaded after the start")                                 \
+    X(adapter_memory, SIZE(1, CONFIG_NO_MAX), "1G", "bytes",                                       \
+      "most memory of adapters, with those that were unloaded and that requests still have; with " \
+      "adapter_folder it is kept aside when the number of KV blocks is chosen")
 
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
@@ -263,6 +270,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_disk_part = (config)->kv_disk_part, .kv_manager = (config)->kv_manager,                    \
     .prefix_cache = (config)->prefix_cache, .weights = (config)->weights,                          \
     .adapters = (config)->adapter, .adapter_rank_max = (config)->adapter_rank_max,                 \
+    .adapter_folder = (config)->adapter_folder, .adapter_memory = (config)->adapter_memory,        \
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \

@@ -1,5 +1,7 @@
 #include "worker_common/worker_metrics.h"
 
+#include "worker_common/adapter_set.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -72,6 +74,12 @@ void worker_metrics_data_port(const struct worker_metrics *metrics,
     for (int i = 0; i < PORT_REFUSALS; i++)
         counter_follow(refused[i], now.refused[i], &last_inout->refused[i]);
     counter_follow(metrics->port_bad_messages, now.bad_messages, &last_inout->bad_messages);
+}
+
+void worker_metrics_adapters(const struct worker_metrics *metrics, struct adapter_set *adapters)
+{
+    gauge_set(metrics->adapters, adapter_set_count(adapters));
+    gauge_set(metrics->adapter_bytes, (double)adapter_set_bytes(adapters));
 }
 
 void counter_follow(struct counter *counter, uint64_t total, uint64_t *last_inout)

@@ -136,6 +136,9 @@
     X(HISTOGRAM(BUCKETS_TOKENS), batch_tokens, "kvferry_batch_tokens", "",                         \
       "Tokens computed in a step.")                                                                \
     TIER_METRICS(X)                                                                                \
+    X(GAUGE, adapters, "kvferry_adapters", "", "LoRA adapters that requests may name.")            \
+    X(GAUGE, adapter_bytes, "kvferry_adapter_bytes", "",                                           \
+      "Memory of LoRA adapters, with those that were unloaded and that requests still have.")      \
     X(COUNTER, kv_events, "kvferry_kv_events_total", "", KV_EVENTS_HELP)                           \
     X(GAUGE, kv_event_streams, "kvferry_kv_event_streams", "", KV_EVENT_STREAMS_HELP)              \
     X(COUNTER, kv_event_overruns, "kvferry_kv_event_overruns_total", "", KV_EVENT_OVERRUNS_HELP)   \
@@ -174,6 +177,9 @@ void worker_metrics_blocks(const struct worker_metrics *metrics,
 /* last_inout: the values of the last call, zeros at first. */
 void worker_metrics_data_port(const struct worker_metrics *metrics,
                               const struct transport *transport, struct port_figures *last_inout);
+
+struct adapter_set;
+void worker_metrics_adapters(const struct worker_metrics *metrics, struct adapter_set *adapters);
 
 /* Adds the increase of total since the last call. */
 void counter_follow(struct counter *counter, uint64_t total, uint64_t *last_inout);

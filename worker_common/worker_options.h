@@ -32,6 +32,8 @@ struct worker_options {
     enum weight_format weights;
     struct config_list adapters; /* name=folder */
     uint32_t adapter_rank_max;
+    const char *adapter_folder; /* NULL: "" */
+    uint64_t adapter_memory;    /* 0: any */
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;
     uint32_t threads;

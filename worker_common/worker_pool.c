@@ -6,6 +6,7 @@
 #include "engine/cache_events.h"
 #include "kvcache/prefix_tree.h"
 #include "worker_common/pool_memory.h"
+#include "worker_common/worker_adapters.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_tier.h"
 
@@ -43,7 +44,9 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
     const struct worker_step step = worker_step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
-    const uint64_t tier_bytes = worker_tier_bytes(worker, options);
+    const uint64_t room = worker_adapters_room(worker, options);
+    const uint64_t tier_bytes = worker_tier_bytes(worker, options) + room +
+                                adapter_set_bytes(worker->adapters);
     if (worker_device_memory(worker->device) > 0)
         return (struct kv_taken){.process_bytes = KV_START_BYTES + tier_bytes};
     return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
@@ -57,8 +60,10 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
     struct kv_taken taken = worker_computed_bytes(worker, options);
     uint64_t own_bytes;
     if (process_own_bytes(&own_bytes) == STATUS_OK)
-        taken = (struct kv_taken){.mapped_bytes = model_mapped_bytes(worker->model),
-                                  .process_bytes = kv_plan_round(own_bytes + worker->stage_bytes)};
+        taken = (struct kv_taken){
+            .mapped_bytes = model_mapped_bytes(worker->model),
+            .process_bytes = kv_plan_round(own_bytes + worker->stage_bytes +
+                                           worker_adapters_room(worker, options))};
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     if (worker_device_memory(worker->device) > 0)

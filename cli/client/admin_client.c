@@ -46,25 +46,32 @@ enum status admin_client_ask(struct rpc_client *client, const char *address, uin
     return status;
 }
 
-enum status admin_client_drain(struct rpc_client *client, const char *address, uint64_t limit_ms,
-                               struct rpc_error *error)
+enum status admin_client_call(struct rpc_client *client, const char *address, uint64_t limit_ms,
+                              const struct rpc_request *request, struct rpc_error *error)
 {
     assert(limit_ms > 0);
     struct rpc_channel *channel;
+    struct rpc_request timed = *request;
+    timed.deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS;
+    call_guard_limit(limit_ms);
+    TRY(rpc_channel_open(client, address, &channel));
+    enum status status = rpc_channel_call_wait(channel, &timed, error);
+    if (status == STATUS_STALE_PEER) /* its incarnation is known now */
+        status = rpc_channel_call_wait(channel, &timed, error);
+    rpc_channel_close(channel);
+    return status;
+}
+
+enum status admin_client_drain(struct rpc_client *client, const char *address, uint64_t limit_ms,
+                               struct rpc_error *error)
+{
     Kvferry__Internal__V1__DrainRequest message = KVFERRY__INTERNAL__V1__DRAIN_REQUEST__INIT;
     const struct rpc_request request = {
         .path = "/kvferry.internal.v1.AdminService/Drain",
         .message = &message.base,
         .response = &kvferry__internal__v1__drain_response__descriptor,
-        .deadline_ns = clock_now_ns() + limit_ms * NS_PER_MS,
     };
-    call_guard_limit(limit_ms);
-    TRY(rpc_channel_open(client, address, &channel));
-    enum status status = rpc_channel_call_wait(channel, &request, error);
-    if (status == STATUS_STALE_PEER) /* its incarnation is known now */
-        status = rpc_channel_call_wait(channel, &request, error);
-    rpc_channel_close(channel);
-    return status;
+    return admin_client_call(client, address, limit_ms, &request, error);
 }
 
 /* ---- TLS ---- */

@@ -60,5 +60,9 @@ int admin_client_main(const char *command, const struct admin_client_options *op
 MUST_CHECK enum status admin_client_ask(struct rpc_client *client, const char *address,
                                         uint64_t limit_ms, struct process_state *state_out,
                                         struct rpc_error *error);
+/* The path, message and response of request; the rest is set here. */
+MUST_CHECK enum status admin_client_call(struct rpc_client *client, const char *address,
+                                         uint64_t limit_ms, const struct rpc_request *request,
+                                         struct rpc_error *error);
 MUST_CHECK enum status admin_client_drain(struct rpc_client *client, const char *address,
                                           uint64_t limit_ms, struct rpc_error *error);

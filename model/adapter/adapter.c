@@ -378,6 +378,11 @@ void adapter_release(struct adapter *adapter)
     free(adapter);
 }
 
+bool adapter_is_shared(const struct adapter *adapter)
+{
+    return atomic_load_explicit(&adapter->n_holders, memory_order_acquire) > 1;
+}
+
 const struct low_rank *adapter_part(const struct adapter *adapter, uint32_t layer,
                                     enum adapter_part part)
 {

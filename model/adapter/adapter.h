@@ -58,6 +58,9 @@ MUST_CHECK enum status adapter_check_model(const struct model *model, struct err
 struct adapter *adapter_share(struct adapter *adapter); /* NULL is fine */
 void adapter_release(struct adapter *adapter);          /* NULL is fine */
 
+/* More than one holder. */
+bool adapter_is_shared(const struct adapter *adapter);
+
 /* What it adds to a matrix. NULL: nothing. */
 const struct low_rank *adapter_part(const struct adapter *adapter, uint32_t layer,
                                     enum adapter_part part);

@@ -37,6 +37,8 @@ enum status attempt_end_for_client(enum status status)
     switch (status) {
     case STATUS_DUPLICATE_REQUEST:
         return STATUS_PEER_LOST;
+    case STATUS_ADAPTER_MISMATCH: /* no worker has it any more */
+        return STATUS_MODEL_NOT_FOUND;
     case STATUS_NO_CONTEXT_WORKER:
     case STATUS_SHARE_FULL:
         return STATUS_QUEUE_FULL;

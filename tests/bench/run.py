@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "speculate", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "speculate", "adapters", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -542,6 +542,19 @@ def speculate():
         for (kind, n), (without, guessed) in found.items():
             ratio_row(f"{name}, {kind}, {n} at once, with guessed tokens", f"{guessed:.1f} tokens/s, without {without:.1f}",
                       guessed / without, 0.97)
+
+
+def adapters():
+    folder = model_folder("135m", "bf16")
+    adapter = PEERS / "adapter-135m"
+    subprocess.run([sys.executable, HERE / "make_adapter.py", adapter, folder], check=True)
+    (found,) = results["adapters"] = program("adapters_bench", folder, adapter, THREADS)
+    for kind, base, cells in (("step of 32 sequences", "decode_0_ms", ("decode_1", "decode_4", "decode_4_by_turns", "decode_32")),
+                              ("prompt of 512 tokens", "prompt_0_ms", ("prompt_1",))):
+        for cell in cells:
+            ms, without = found[f"{cell}_ms"], found[base]
+            ratio_row(f"{kind}, rank {found['rank']}, adapters: {cell.split('_', 1)[1].replace('_', ' ')}", f"{ms:.1f} ms, without {without:.1f}",
+                      without / ms, None)
 
 
 def windows():

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ADAPTERS KVFERRY_SOURCE_DIR "/tests/golden/adapters"
 
@@ -190,4 +191,131 @@ Test(adapter_commands, a_worker_says_what_is_wrong_with_an_adapter)
     expect_failure(1, "adapter a is there with the digest ");
     RUN("gen-worker", LATENTS, "--check-config", "--adapter", DEMO_A);
     expect_failure(1, "adapters are not supported for attention over latents");
+}
+
+/* ---- loaded and unloaded while requests run ---- */
+
+enum { LONG_TOKENS = 200, TRIES = 600 };
+
+static void pause_shortly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+static void command(uint16_t port, const char *flag, const char *value)
+{
+    char server[32];
+    snprintf(server, sizeof server, "127.0.0.1:%u", port);
+    RUN("adapter", "--server", server, "--deadline-ms", "60s", flag, value);
+}
+
+/* Until the router has heard of it. status: how a request with it ends then. */
+static void ask_until(struct client *client, const char *adapter, enum status status,
+                      struct generation *generation)
+{
+    for (int i = 0; i < TRIES; i++) {
+        *generation = request(3, adapter);
+        client_start(client, generation);
+        cr_assert(client_wait(client, generation, 120000));
+        if (generation->error.status == status)
+            return;
+        cr_assert(generation->error.status == STATUS_OK ||
+                      generation->error.status == STATUS_MODEL_NOT_FOUND,
+                  "%s", generation->error.message);
+        pause_shortly();
+    }
+    cr_assert(false, "it does not become %s", status_name(status));
+}
+
+static void wait_for_bytes(const struct child *worker, double bytes)
+{
+    double is = -1;
+    for (int i = 0; i < TRIES && is != bytes; i++, pause_shortly())
+        is = child_metric(worker, "kvferry_adapter_bytes", "");
+    cr_assert_eq(is, bytes, "%.0f bytes of adapters, expected %.0f", is, bytes);
+}
+
+Test(adapter_commands, an_adapter_comes_and_goes_while_requests_run)
+{
+    static const char *const both[] = {"--adapter-folder", ADAPTERS, NULL};
+    static const char *const crossing[] = {"--local-prefill-max-tokens", "0", NULL};
+    static const char *const with[] = {"--adapter", DEMO_A, NULL};
+    static struct generation expected, loaded, running, beside[4], gone;
+    struct cluster cluster;
+    make_prompts();
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .both = with});
+    struct client *client = client_create(cluster.router.grpc);
+    expected = request(3, "a");
+    expected.max_tokens = LONG_TOKENS;
+    client_run(client, &expected);
+    client_destroy(client);
+    cluster_stop(&cluster);
+
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .both = both, .generation = crossing});
+    client = client_create(cluster.router.grpc);
+    for (int i = 0; i < 4; i++) {
+        beside[i] = request((uint32_t)i, NULL);
+        beside[i].max_tokens = LONG_TOKENS;
+        client_start(client, &beside[i]);
+    }
+    command(cluster.contexts[0].control, "--load", "a=demo");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, " a\n");
+    command(cluster.generations[0].control, "--load", "a=demo");
+    EXPECT_OK();
+    ask_until(client, "a", STATUS_OK, &loaded);
+    cr_expect(same(&loaded, &expected));
+
+    running = request(3, "a");
+    running.max_tokens = LONG_TOKENS;
+    client_start(client, &running);
+    cr_assert(client_wait_messages(client, &running, 1, 60000));
+    command(cluster.generations[0].control, "--unload", "a");
+    EXPECT_OK();
+    command(cluster.contexts[0].control, "--unload", "a");
+    EXPECT_OK();
+    ask_until(client, "a", STATUS_MODEL_NOT_FOUND, &gone);
+    cr_assert(client_wait(client, &running, 120000));
+    cr_expect_eq(running.error.status, STATUS_OK, "%s", running.error.message);
+    cr_expect_eq(
+        memcmp(running.generated, expected.generated, LONG_TOKENS * sizeof *expected.generated), 0);
+    for (int i = 0; i < 4; i++) {
+        cr_assert(client_wait(client, &beside[i], 120000));
+        cr_expect_eq(beside[i].error.status, STATUS_OK, "%s", beside[i].error.message);
+    }
+    wait_for_bytes(&cluster.generations[0], 0);
+    wait_for_bytes(&cluster.contexts[0], 0);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+Test(adapter_commands, what_cannot_be_loaded_is_refused_in_words)
+{
+    static const char *const both[] = {"--adapter-folder", ADAPTERS, "--adapter-memory", "400K",
+                                       NULL};
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .both = both});
+    const uint16_t port = cluster.generations[0].control;
+    command(port, "--load", "a");
+    expect_failure(1, "load is \"a\", expected NAME=FOLDER");
+    command(port, "--load", "a=../adapters/demo");
+    expect_failure(1, "folder is \"../adapters/demo\", expected the name of a folder");
+    command(port, "--load", "a=none");
+    expect_failure(1, "No such file or directory");
+    command(port, "--load", "a=llama");
+    expect_failure(1, "has shape [4, 32]");
+    command(port, "--load", "a=demo");
+    EXPECT_OK();
+    command(port, "--load", "b=demo");
+    expect_failure(1, "and there is room for ");
+    command(port, "--unload", "b");
+    expect_failure(1, "adapter \"b\" is not there");
+    command(cluster.router.control, "--load", "a=demo");
+    expect_failure(1, "only workers load adapters");
+    command(port, "--unload", "a");
+    EXPECT_OK();
+    cr_expect_str_empty(last_command.out);
+    cluster_stop(&cluster);
 }

@@ -65,7 +65,8 @@ Test(router_adapter, a_worker_that_does_not_have_it_any_more_is_not_asked_again)
     router_rig_end(&rig, &stream, STATUS_ADAPTER_MISMATCH);
     cr_assert_eq(stream.n_starts, 2);
     cr_assert_str_neq(stream.generation_worker, first);
-    router_rig_end(&rig, &stream, STATUS_OK);
+    router_rig_end(&rig, &stream, STATUS_ADAPTER_MISMATCH);
+    cr_assert_eq(stream.status, STATUS_MODEL_NOT_FOUND, "%s", status_name(stream.status));
     router_core_destroy(rig.core);
 }
 
