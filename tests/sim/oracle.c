@@ -4,12 +4,12 @@
 #include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
+#include "tests/sim/sinks_folder.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     BLOCK_TOKENS = 16,
@@ -196,65 +196,6 @@ struct encoder_line oracle_line(uint32_t model, uint32_t block_tokens)
                                  .start_id = start_id(model)};
 }
 
-static char *read_file(const char *name, size_t *n_out)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", FOLDERS[0], name);
-    FILE *file = fopen(path, "rb");
-    if (!file || fseek(file, 0, SEEK_END) != 0)
-        abort();
-    const size_t n = (size_t)ftell(file);
-    char *bytes = calloc(1, n + 1);
-    rewind(file);
-    if (!bytes || fread(bytes, 1, n, file) != n || fclose(file) != 0)
-        abort();
-    *n_out = n;
-    return bytes;
-}
-
-static FILE *new_file(const char *folder, const char *name)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        abort();
-    return file;
-}
-
-/* The first model with another number in its config: a folder of its own, in path_out. */
-static void lengthen_model(char path_out[64])
-{
-    static const char KEY[] = "\"max_position_embeddings\": 128";
-    size_t n_config, n_weights;
-    char *config = read_file("config.json", &n_config);
-    char *weights = read_file("model.safetensors", &n_weights);
-    const char *at = strstr(config, KEY);
-    snprintf(path_out, 64, "/tmp/sim_sinks_XXXXXX");
-    if (!at || !mkdtemp(path_out))
-        abort();
-    FILE *file = new_file(path_out, "config.json");
-    fprintf(file, "%.*s\"max_position_embeddings\": %u%s", (int)(at - config), config,
-            ORACLE_SINKS_CONTEXT, at + sizeof KEY - 1);
-    if (fclose(file) != 0)
-        abort();
-    file = new_file(path_out, "model.safetensors");
-    if (fwrite(weights, 1, n_weights, file) != n_weights || fclose(file) != 0)
-        abort();
-    free(config);
-    free(weights);
-}
-
-static void remove_model(const char *folder)
-{
-    char path[128];
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, i ? "model.safetensors" : "config.json");
-        (void)unlink(path);
-    }
-    (void)rmdir(folder);
-}
-
 struct oracle *oracle_create(void)
 {
     struct oracle *oracle = calloc(1, sizeof *oracle);
@@ -263,8 +204,8 @@ struct oracle *oracle_create(void)
     struct error sentence = {""};
     must(device_open("cpu", &oracle->device, &sentence), &sentence, "device");
     uint32_t vocabulary_max = 0;
-    char longer[64];
-    lengthen_model(longer);
+    char longer[SINKS_PATH_MAX];
+    sinks_folder_make(FOLDERS[0], longer);
     for (uint32_t i = 0; i < ALL_MODELS; i++) {
         struct error error = {""};
         const struct model_options options = {
@@ -286,7 +227,7 @@ struct oracle *oracle_create(void)
     for (uint32_t i = ORACLE_T5; i <= ORACLE_BART; i++)
         assert(model_get_config(oracle->models[i])->encoder.start_id == start_id(i));
     assert(oracle_forced_last(oracle, ORACLE_BART) != TOKEN_NONE);
-    remove_model(longer);
+    sinks_folder_remove(longer);
     oracle->logits = calloc(vocabulary_max, sizeof *oracle->logits);
     if (!oracle->logits)
         abort();
@@ -603,7 +544,8 @@ void oracle_compute_whole(struct oracle *oracle, const struct oracle_question *q
                                               .cross_blocks = has_text ? parts->blocks : NULL,
                                               .n_cross_blocks = has_text ? N_BLOCKS : 0,
                                               .n_cross_tokens = has_text ? question->n_prompt : 0,
-                                              .wants_logits = true};
+                                              .wants_logits = true,
+                                              .adapter = adapter_of(oracle, question)};
     must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
                      oracle->logits),
          NULL, "step");
