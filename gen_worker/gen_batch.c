@@ -66,8 +66,8 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->order = calloc(n, sizeof *batch->order);
     batch->draft_list = calloc(n + DRAFT_STEP_MAX, sizeof *batch->draft_list);
     batch->checked = calloc(n + DRAFT_STEP_MAX, sizeof *batch->checked);
-    if (!batch->order || !batch->inputs || !batch->results || !batch->wanted || !batch->ranked || !batch->texts ||
-        !batch->runs || !batch->n_drafts || !batch->draft_list || !batch->checked)
+    if (!batch->order || !batch->inputs || !batch->results || !batch->wanted || !batch->ranked ||
+        !batch->texts || !batch->runs || !batch->n_drafts || !batch->draft_list || !batch->checked)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);

@@ -94,9 +94,10 @@ static bool has_room(const struct batch *batch, size_t n_low)
 static bool has_same_inner(const struct batch *batch, const struct low_rank *low, const void *x,
                            uint32_t n)
 {
+    if (batch->n_inner == 0 || batch->n_outer == GEMMS_MAX)
+        return false;
     const struct gemm *last = &batch->inner[batch->n_inner - 1];
-    return batch->n_inner > 0 && last->w == low->a && last->x == x && last->n_tokens == n &&
-           batch->n_outer < GEMMS_MAX;
+    return last->w == low->a && last->x == x && last->n_tokens == n;
 }
 
 /* n rows of one adapter, which have room. */
