@@ -81,10 +81,31 @@ static void say_full(const struct router_core *core, char *out, size_t bytes)
              core->options.wait_limit_ns / NS_PER_MS);
 }
 
+/* Of all that are ready none of a role that it needs has its adapter. OK: some have. */
+static enum status lacks_adapter(const struct router_core *core, const struct route *route)
+{
+    const uint64_t adapter = route->request.adapter;
+    if (worker_table_n_with_adapter(&core->workers, WORKER_GENERATION, adapter) == 0)
+        return STATUS_NO_GENERATION_WORKER;
+    if (!core->options.local_prefill &&
+        worker_table_n_with_adapter(&core->workers, WORKER_CONTEXT, adapter) == 0)
+        return STATUS_NO_CONTEXT_WORKER;
+    return STATUS_OK;
+}
+
+static void say_lacks_adapter(const struct router_core *core, enum status lacks, char *out,
+                              size_t bytes)
+{
+    snprintf(out, bytes, "no ready %s worker has the adapter: waited %llu ms",
+             lacks == STATUS_NO_CONTEXT_WORKER ? "context" : "generation",
+             core->options.wait_limit_ns / NS_PER_MS);
+}
+
 void core_end_wait(struct router_core *core, struct route *route)
 {
     char sentence[96];
     enum status lacks = core_lacks(core);
+    const enum status lacks_its = lacks_adapter(core, route);
     assert(route->is_waiting);
     if (core->is_draining) {
         core_finish(core, route, STATUS_DRAINING, "", NULL);
@@ -94,8 +115,11 @@ void core_end_wait(struct router_core *core, struct route *route)
         if (lacks != STATUS_OK)
             snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(lacks),
                      core->options.wait_limit_ns / NS_PER_MS);
+        else if (lacks_its != STATUS_OK)
+            say_lacks_adapter(core, lacks_its, sentence, sizeof sentence);
         else
             say_full(core, sentence, sizeof sentence);
+        lacks = lacks != STATUS_OK ? lacks : lacks_its;
         core_finish(core, route, lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL, sentence, NULL);
     }
 }

@@ -142,6 +142,15 @@ uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role
     return n;
 }
 
+uint32_t worker_table_n_with_adapter(const struct worker_table *table, enum worker_role role,
+                                     uint64_t adapter)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < table->n_slots; i++)
+        n += is_usable(&table->workers[i], role) && has_adapter(&table->workers[i], adapter);
+    return n;
+}
+
 /* Its remaining places, as far as is known. */
 static bool has_room(const struct worker *worker)
 {

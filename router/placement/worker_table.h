@@ -82,6 +82,9 @@ void worker_table_remove(struct worker_table *table, uint32_t worker);
 void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker,
                           uint32_t context_worker, bool fits);
 uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role role);
+/* Of these, with that adapter; 0: any. */
+uint32_t worker_table_n_with_adapter(const struct worker_table *table, enum worker_role role,
+                                     uint64_t adapter);
 /* The number of compatible pairs of ready workers, counted up to n_max. */
 uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max);
 

@@ -84,3 +84,34 @@ Test(router_adapter, requests_behind_one_that_waits_for_it_go_on)
     router_rig_end(&rig, &waiting, STATUS_OK);
     router_core_destroy(rig.core);
 }
+
+static void expect_waited_in_vain(struct router_rig *rig, enum status status, const char *sentence)
+{
+    struct stream stream = {0};
+    cr_assert_eq(ask(rig, &stream, A), STATUS_OK);
+    router_core_step(rig->core, WAIT_LIMIT_NS);
+    cr_assert_eq(stream.n_starts, 0);
+    cr_assert_eq(stream.status, status, "%s", status_name(stream.status));
+    cr_assert_str_eq(stream.sentence, sentence);
+    router_core_destroy(rig->core);
+}
+
+Test(router_adapter, who_waits_for_it_in_vain_is_told_so)
+{
+    struct router_rig rig = router_rig_open_waiting(2, 1, true, 8);
+    report(&rig, rig.gen[1], B);
+    expect_waited_in_vain(&rig, STATUS_NO_GENERATION_WORKER,
+                          "no ready generation worker has the adapter: waited 5 ms");
+    rig = router_rig_open_waiting(1, 1, false, 8);
+    report(&rig, rig.gen[0], A);
+    expect_waited_in_vain(&rig, STATUS_NO_CONTEXT_WORKER,
+                          "no ready context worker has the adapter: waited 5 ms");
+    rig = router_rig_open_waiting(1, 0, true, 8);
+    struct worker_report full = READY;
+    full.tells_room = true;
+    full.n_adapters = 1;
+    full.adapters[0] = A;
+    router_core_report(rig.core, rig.gen[0], &full);
+    expect_waited_in_vain(&rig, STATUS_QUEUE_FULL,
+                          "1 generation worker is ready and full: waited 5 ms");
+}
