@@ -288,11 +288,17 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
     }
 }
 
+/* What a context worker of an earlier version does not know, and then finds no sampling. NULL: nothing. */
+static const char *newest_wish(const struct engine_request *request)
+{
+    return request->adapter.adapter ? "an adapter" : sampling_first_rule(&request->sampling);
+}
+
 void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
                         const char *sentence, uint64_t now_ns)
 {
     struct error why;
-    const char *rule = sampling_first_rule(&sequence->job->request.sampling);
+    const char *rule = newest_wish(&sequence->job->request);
     if (!rule || !sampling_is_absent(status, sentence)) {
         fall_back(sequence, home, status, sentence, now_ns);
         return;

@@ -146,6 +146,40 @@ Test(rules, a_context_worker_that_does_not_know_them_is_done_without_or_named)
     }
 }
 
+static struct adapter *keep(struct adapter *adapter)
+{
+    return adapter;
+}
+
+static void let_go(struct adapter *adapter)
+{
+    (void)adapter;
+}
+
+/* No pass computes it here. */
+Test(rules, a_context_worker_that_does_not_know_adapters_is_named)
+{
+    int stands_for_one;
+    const struct request_adapter adapter = {.id = {.name = "a"},
+                                            .adapter = (struct adapter *)(void *)&stands_for_one,
+                                            .share = keep,
+                                            .release = let_go};
+    const struct sampling_params sampling = gen_rig_sampling(N_NEW);
+    struct rig_client client = {0};
+    struct gen_rig rig;
+    gen_rig_open(&rig, STRICT);
+    struct gen_request request = gen_rig_request("a", 1, N_PROMPT, &sampling);
+    request.context_worker = "ctx:1";
+    request.input.adapter = &adapter;
+    cr_assert_eq(gen_engine_generate(rig.engine, &client, &request, NULL), STATUS_OK);
+    gen_rig_step(&rig);
+    end_as_before(&rig);
+    expect_ended(&client, STATUS_UNSUPPORTED);
+    cr_assert_str_eq(client.finish_sentence, "an adapter is not supported by the context worker, "
+                                             "which has an earlier version");
+    gen_rig_close(&rig);
+}
+
 Test(rules, are_checked_when_they_come)
 {
     static const uint32_t IDS[2] = {3, 3};
