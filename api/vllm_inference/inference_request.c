@@ -229,7 +229,6 @@ static enum status refuse_others(const Vllm__GenerateRequest *message, struct rp
     TRY(engine_ask_refuse_if(message->truncate_prompt_tokens > 0, "truncate_prompt_tokens",
                              "prompts are not cut here", error));
     TRY(engine_ask_refuse_if(message->n_media > 0, "media", "media is not served", error));
-    TRY(engine_ask_refuse_if(message->lora_name[0], "lora_name", "adapters are not served", error));
     return engine_ask_refuse_if(HAS(message, GENERATE_REQUEST, watermarking, WATERMARKING) &&
                                     message->watermarking,
                                 "watermarking", "it is not served", error);
@@ -253,6 +252,7 @@ enum status inference_request_read(const Vllm__GenerateRequest *message,
     TRY(engine_ask_name(ask_out, message->request_id, error));
     TRY(refuse_others(message, error));
     TRY(read_prompt(message, ask_out, error));
+    ask_out->request.model = message->lora_name; /* model is not looked at: there is one */
     read_priority(message->priority, limits->priority_max, ask_out);
     if (HAS(message, GENERATE_REQUEST, temperature, TEMPERATURE))
         ENGINE_SET(ask_out, temperature, TEMPERATURE, message->temperature);

@@ -562,7 +562,7 @@ class Inference(Case):
             "output_candidates": {"response": {"output_candidates": pb.CandidateTokens(token_ids=ids)}},
             "top_n is 21": {"response": {"output_candidates": pb.CandidateTokens(top_n=21)}},
             "kv_transfer_params": {"kv": {"kv_transfer_params": b"\x0a\x00"}}, "ec_transfer_params": {"kv": {"ec_transfer_params": b"\x0a\x00"}},
-            "truncate_prompt_tokens": {"truncate_prompt_tokens": 1}, "media": {"media": [b""]}, "lora_name": {"lora_name": "a"},
+            "truncate_prompt_tokens": {"truncate_prompt_tokens": 1}, "media": {"media": [b""]},
             "watermarking": {"watermarking": True}, "thinking_token_budget": {"stopping": {"thinking_token_budget": 1}},
             "kv.cache_salt": {"kv": {"cache_salt": "s" * 129}}, "request_id has 513": {"request_id": "i" * 513},
             "sampling.num_sequences is 17": {"sampling": {"num_sequences": 17}},
@@ -578,6 +578,8 @@ class Inference(Case):
         for words, fields in bad.items():
             request = inference_request(**fields)
             self.assert_refused(stubs.inference.GenerateStream(request, timeout=LIMIT_S), grpc.StatusCode.INVALID_ARGUMENT, words)
+        adapted = inference_request(lora_name="a")
+        self.assert_refused(stubs.inference.GenerateStream(adapted, timeout=LIMIT_S), grpc.StatusCode.NOT_FOUND, '"a" is not served here')
         two = inference_request(sampling={"num_sequences": 2})
         self.assert_refused(lambda: stubs.inference.Generate(two, timeout=LIMIT_S), grpc.StatusCode.INVALID_ARGUMENT, "num_sequences is 2")
         self.assert_refused(stubs.inference.GenerateStream(pb.GenerateRequest(), timeout=LIMIT_S), grpc.StatusCode.INVALID_ARGUMENT, "prompt")

@@ -125,13 +125,21 @@ Test(inference_request, a_bypassed_cache_is_a_salt_that_nobody_has)
     cr_expect_str_neq(ask.request.cache_salt, first);
 }
 
+Test(inference_request, an_adapter_is_named_as_the_model_is)
+{
+    request.model = (char *)"whatever";
+    expect_taken();
+    cr_expect_str_eq(ask.request.model, "", "the one model, whatever it is called");
+    request.lora_name = (char *)"law";
+    expect_taken();
+    cr_expect_str_eq(ask.request.model, "law");
+    request.lora_name = (char *)"";
+}
+
 Test(inference_request, what_is_not_served_is_refused)
 {
     static char text[] = "x";
     static uint8_t byte;
-    request.lora_name = text;
-    expect_refused("lora_name");
-    request.lora_name = (char *)"";
     request.decoding = &decoding;
     decoding.structured_output_case = VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_STRUCTURAL_TAG;
     decoding.structural_tag = text;
