@@ -38,12 +38,18 @@ struct answer {
 static struct cluster cluster;
 static struct dial router;
 static uint32_t prompt[N_PROMPT];
+static char model[8]; /* of requests: "", or an adapter that the workers then have */
 
 static void open_cluster_of(uint32_t n_contexts, const char *const *generation)
 {
     static const char *const http[] = {"--http-address", "127.0.0.1:0", NULL};
-    const struct cluster_options options = {
-        .n_contexts = n_contexts, .n_generations = 1, .router = http, .generation = generation};
+    static const char *const adapters[] = {
+        "--adapter", "a=" KVFERRY_SOURCE_DIR "/tests/golden/adapters/demo", NULL};
+    const struct cluster_options options = {.n_contexts = n_contexts,
+                                            .n_generations = 1,
+                                            .both = model[0] ? adapters : NULL,
+                                            .router = http,
+                                            .generation = generation};
     cluster_start(&cluster, &options);
     prompt_tokens(3, prompt, N_PROMPT);
     dial_open(&router, "beams", cluster.router.grpc);
@@ -139,6 +145,7 @@ static struct rpc_client_call *start_of(struct answer *answer, bool is_stream, u
     message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
     message.token_ids = &ids;
     message.return_timing = true;
+    message.model = model;
     const struct rpc_request request = {
         .path = is_stream ? "/kvferry.v1.GenerationService/Generate"
                           : "/kvferry.v1.GenerationService/Complete",
@@ -333,5 +340,45 @@ Test(beams, of_several_widths_are_the_same_in_company_and_after_pauses)
     }
     cr_expect_gt(n_pauses, 0);
     cr_expect_gt(child_metric(&cluster.generations[0], "kvferry_kv_transfer_bytes_total", ""), 0);
+    close_cluster();
+}
+
+/* Each beam has it, also in tokens that are computed again. */
+Test(beams, with_an_adapter_are_the_same_split_and_single_and_after_pauses)
+{
+    static const char *const small[] = {"--kv-blocks",
+                                        "44",
+                                        "--capacity-policy",
+                                        "max-utilization",
+                                        "--capacity-headroom-blocks",
+                                        "0",
+                                        "--prefix-cache=off",
+                                        NULL};
+    static struct answer without, single, split, http, alone[N_BEAMS - 1], together[N_BEAMS - 1];
+    open_cluster(0);
+    ask(&without, true, N_BEAMS);
+    close_cluster();
+    snprintf(model, sizeof model, "a");
+    open_cluster(0);
+    ask(&single, true, N_BEAMS);
+    ask_all(alone, false);
+    close_cluster();
+    cr_expect_neq(memcmp(single.beams[0].ids, without.beams[0].ids, sizeof single.beams[0].ids), 0);
+    open_cluster(1);
+    ask(&split, true, N_BEAMS);
+    cr_expect_gt(split.kv_bytes, 0);
+    expect_equal(&split, &single, N_BEAMS);
+    ask_http(&http, "\"model\": \"a\", \"use_beam_search\": true, \"n\": 4");
+    expect_equal(&http, &single, N_BEAMS);
+    close_cluster();
+    open_cluster_of(1, small);
+    double n_pauses = 0;
+    for (int round = 0; round < 10 && n_pauses == 0; round++) {
+        ask_all(together, true);
+        for (uint32_t i = 0; i < N_BEAMS - 1; i++)
+            expect_equal(&together[i], &alone[i], 2);
+        n_pauses = child_metric(&cluster.generations[0], "kvferry_decode_pauses_total", "");
+    }
+    cr_expect_gt(n_pauses, 0);
     close_cluster();
 }

@@ -101,6 +101,57 @@ Test(process_state, a_geometry_that_is_none_is_refused_by_name)
     REFUSES("block_bytes", geometry->block_bytes--);
 }
 
+/* ---- adapters ---- */
+
+static char digest_text[] = "00112233445566778899aabbccddeeff";
+
+Test(process_state, adapters_arrive_as_they_were_said)
+{
+    struct error error = {0};
+    some_state();
+    said.model.n_adapters = ADAPTERS_MAX;
+    for (uint32_t i = 0; i < ADAPTERS_MAX; i++) {
+        snprintf(said.model.adapters[i].name, sizeof said.model.adapters[i].name, "a%u", i);
+        said.model.adapters[i].digest[1] = i;
+    }
+    process_state_encode(&said, &message);
+    cr_assert_eq(process_state_decode(&message.response, &heard, &error), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_eq(heard.model.n_adapters, ADAPTERS_MAX);
+    for (uint32_t i = 0; i < ADAPTERS_MAX; i++)
+        cr_assert(adapter_id_equal(&heard.model.adapters[i], &said.model.adapters[i]));
+}
+
+static void refuse_adapter(const char *name, const char *digest, size_t n, const char *word)
+{
+    static Kvferry__V1__AdapterCard *list[ADAPTERS_MAX + 1];
+    Kvferry__V1__AdapterCard adapter = KVFERRY__V1__ADAPTER_CARD__INIT;
+    struct error error = {0};
+    char given[2][80];
+    snprintf(given[0], sizeof given[0], "%s", name);
+    snprintf(given[1], sizeof given[1], "%s", digest);
+    adapter.name = given[0];
+    adapter.digest = given[1];
+    for (size_t i = 0; i < n; i++)
+        list[i] = &adapter;
+    some_state();
+    process_state_encode(&said, &message);
+    message.model.card.adapters = list;
+    message.model.card.n_adapters = n;
+    cr_expect_eq(process_state_decode(&message.response, &heard, &error), STATUS_INVALID_ARGUMENT,
+                 "%s", word);
+    cr_expect(strstr(error.text, word), "no \"%s\" in \"%s\"", word, error.text);
+}
+
+Test(process_state, adapters_that_are_none_are_refused_by_name)
+{
+    refuse_adapter("", digest_text, 1, "adapter is \"\", expected a name");
+    refuse_adapter("a b", digest_text, 1, "adapter is \"a b\"");
+    refuse_adapter("a", "", 1, "adapter has the digest \"\", expected 32");
+    refuse_adapter("a", digest_text + 1, 1, "expected 32 hexadecimal digits");
+    refuse_adapter("a", digest_text, ADAPTERS_MAX + 1, "adapters are 65; at most 64 are taken");
+}
+
 static void expect_whole(const char *text, size_t n_max)
 {
     cr_expect_eq(utf8_first_invalid(text, strlen(text)), strlen(text), "%s", text);

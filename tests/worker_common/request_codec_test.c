@@ -108,3 +108,49 @@ Test(request_codec, a_request_with_an_adapter_is_refused_by_who_lacks_it)
     cr_assert_eq(request_decode(&REQUEST_FIELDS_OF(&decode), VOCABULARY, NULL, &request, &error),
                  STATUS_INVALID_ARGUMENT);
 }
+
+/* Of a message with an adapter, what a sender may have wrong. */
+Test(request_codec, an_adapter_that_is_none_is_refused_by_name)
+{
+    static const char DIGEST[] = "00112233445566778899aabbccddeeff";
+    static const struct {
+        const char *name, *digest;
+        bool is_adapted;
+        const char *word;
+    } BAD[] = {
+        {"a", DIGEST, false, "there together, or not at all: adapter is \"a\""},
+        {"", DIGEST, true, "adapter is \"\", expected a name of 1 to 64"},
+        {"a b", DIGEST, true, "adapter is \"a b\""},
+        {"a=b", DIGEST, true, "adapter is \"a=b\""},
+        {"a\n", DIGEST, true, "expected a name of 1 to 64"},
+        {"a", "", true, "adapter has the digest \"\""},
+        {"a", DIGEST + 1, true, "expected 32 hexadecimal digits"},
+        {"a", "00112233445566778899AABBCCDDEEFF", true, "expected 32 hexadecimal digits"},
+        {"a", "0x112233445566778899aabbccddeeff", true, "expected 32 hexadecimal digits"},
+    };
+    struct sampling_params params = SAMPLING_GREEDY;
+    params.max_tokens = 7;
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        Kvferry__V1__AdapterCard adapter = KVFERRY__V1__ADAPTER_CARD__INIT;
+        Kvferry__Internal__V1__PrefillRequest prefill =
+            KVFERRY__INTERNAL__V1__PREFILL_REQUEST__INIT;
+        struct sampling_message sampling;
+        struct decoded_request request;
+        struct error error = {""};
+        sampling_message_make(&params, &sampling);
+        if (BAD[i].is_adapted)
+            sampling_message_adapt(&sampling);
+        adapter.name = (char *)(uintptr_t)BAD[i].name;
+        adapter.digest = (char *)(uintptr_t)BAD[i].digest;
+        prefill.request_id = request_id;
+        prefill.token_ids = token_ids;
+        prefill.n_token_ids = 3;
+        prefill.sampling = sampling.sampling;
+        prefill.ruled_sampling = sampling.ruled_sampling;
+        prefill.adapter = &adapter;
+        cr_expect_eq(
+            request_decode(&REQUEST_FIELDS_OF(&prefill), VOCABULARY, NULL, &request, &error),
+            STATUS_INVALID_ARGUMENT, "%zu", i);
+        cr_expect(strstr(error.text, BAD[i].word), "no \"%s\" in \"%s\"", BAD[i].word, error.text);
+    }
+}

@@ -217,6 +217,45 @@ Test(generation_request, judges_every_field_at_its_bound)
 
 /* ---- what is taken ---- */
 
+static enum status take_model(const char *model, struct generation *generation_out,
+                              struct rpc_error *error_out)
+{
+    static struct door_double call;
+    struct request_limits limits = LIMITS;
+    struct sample sample;
+    init_sample(&sample);
+    sample.message.model = (char *)model;
+    limits.card.n_adapters = 2;
+    limits.card.adapters[0] = (struct adapter_id){.name = "law", .digest = {1, 2}};
+    limits.card.adapters[1] = (struct adapter_id){.name = "kjv", .digest = {3, 4}};
+    memset(generation_out, 0, sizeof *generation_out);
+    memset(error_out, 0, sizeof *error_out);
+    door_double_init(&call, "");
+    generation_out->call = &call.base;
+    return generation_take(generation_out, &sample.message, &limits, error_out);
+}
+
+Test(generation_request, a_model_may_be_an_adapter_of_it)
+{
+    static const char *const UNKNOWN[] = {"Law", "la", "law ", "law=law", "other"};
+    struct generation generation;
+    struct rpc_error error;
+    cr_assert_eq(take_model("law", &generation, &error), STATUS_OK, "%s", error.message);
+    cr_assert_str_eq(generation.adapter.name, "law");
+    cr_assert_eq(generation.adapter.digest[1], 2);
+    cr_assert_eq(take_model("", &generation, &error), STATUS_OK, "%s", error.message);
+    cr_assert(adapter_id_is_none(&generation.adapter));
+    cr_assert_eq(take_model("kjv", &generation, &error), STATUS_OK, "%s", error.message);
+    cr_assert(adapter_id_is_none(&generation.adapter), "the model's own name comes first");
+    for (size_t i = 0; i < sizeof UNKNOWN / sizeof *UNKNOWN; i++) {
+        cr_expect_eq(take_model(UNKNOWN[i], &generation, &error), STATUS_MODEL_NOT_FOUND, "%s",
+                     UNKNOWN[i]);
+        cr_expect_str_eq(error.field, "model");
+        cr_expect(strstr(error.message, "is not served here; \"kjv\" is, and adapters of it"), "%s",
+                  error.message);
+    }
+}
+
 Test(generation_request, takes_copies)
 {
     struct sample sample;
