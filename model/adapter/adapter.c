@@ -317,6 +317,15 @@ static struct hash128 digest(const struct loading *loading)
 
 /* ---- the object ---- */
 
+/* All of the file but its header is matrices. */
+static uint64_t file_bytes_max(const struct adapter_limits *limits)
+{
+    const uint64_t header = SAFETENSORS_HEADER_BYTES_MAX + sizeof(uint64_t);
+    return limits->bytes_max > 0 && limits->bytes_max < UINT64_MAX - header
+               ? limits->bytes_max + header
+               : UINT64_MAX;
+}
+
 static enum status load(struct loading *loading, const char *folder,
                         const struct adapter_limits *limits)
 {
@@ -329,7 +338,7 @@ static enum status load(struct loading *loading, const char *folder,
     if (!adapter->parts || !loading->rows)
         return STATUS_NO_MEMORY;
     TRY(adapter_config_read(folder, loading->error, &loading->settings));
-    TRY(adapter_file_open(folder, UINT64_MAX, loading->error, &loading->file));
+    TRY(adapter_file_open(folder, file_bytes_max(limits), loading->error, &loading->file));
     TRY(bind(loading));
     TRY(copy(loading, limits));
     adapter->digest = digest(loading);

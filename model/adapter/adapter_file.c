@@ -1,5 +1,7 @@
 #include "model/adapter/adapter_file.h"
 
+#include "base/regular_file.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +17,9 @@ static enum status list(struct adapter_file *file, const char *folder, uint64_t 
                         struct error *error)
 {
     struct error cause = {""};
-    const enum status status = mapped_file_open(folder, ADAPTER_FILE, bytes_max, &file->file,
-                                                &cause);
+    size_t bytes = 0;
+    const enum status status = regular_file_read_in(folder, ADAPTER_FILE, bytes_max, &file->bytes,
+                                                    &bytes, &cause);
     if (status == STATUS_NOT_FOUND)
         return error_set(error, status,
                          "%.200s has no " ADAPTER_FILE
@@ -24,7 +27,8 @@ static enum status list(struct adapter_file *file, const char *folder, uint64_t 
                          folder);
     if (status != STATUS_OK)
         return error_set(error, status, "%s", cause.text);
-    TRY(safetensors_parse(file->file.data, file->file.bytes, ADAPTER_FILE, &file->tensors, error));
+    TRY(safetensors_parse((const uint8_t *)file->bytes, bytes, ADAPTER_FILE, &file->tensors,
+                          error));
     const uint32_t n = file->tensors.n_tensors;
     file->by_name = calloc(n + 1, sizeof *file->by_name);
     file->is_used = calloc(n + 1, sizeof *file->is_used);
@@ -54,7 +58,7 @@ void adapter_file_close(struct adapter_file *file)
     free(file->by_name);
     free(file->is_used);
     safetensors_finish(&file->tensors);
-    mapped_file_close(&file->file);
+    free(file->bytes);
     *file = (struct adapter_file){0};
 }
 

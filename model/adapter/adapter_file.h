@@ -1,12 +1,13 @@
 /*
  * adapter_file - the tensors of adapter_model.safetensors, by name, and which of them were used.
  *
+ * The whole file is read into memory: a mapped one that is cut meanwhile would end the process, which may serve.
+ *
  * Thread: used on one.
  */
 #pragma once
 
 #include "kernels/dtype.h"
-#include "model/files/mapped_file.h"
 #include "model/files/safetensors.h"
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 #define ADAPTER_FILE "adapter_model.safetensors"
 
 struct adapter_file {
-    struct mapped_file file;
+    char *bytes; /* of the file */
     struct safetensors tensors;
     const struct safetensor **by_name; /* [tensors.n_tensors] */
     bool *is_used;                     /* [tensors.n_tensors] in the order of by_name */
