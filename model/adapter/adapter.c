@@ -1,5 +1,6 @@
 #include "model/adapter/adapter.h"
 
+#include "base/huge_memory.h"
 #include "device/device.h"
 #include "model/adapter/adapter_config.h"
 #include "model/adapter/adapter_file.h"
@@ -223,7 +224,7 @@ static enum status check_limits(const struct loading *loading, const struct adap
                          limits->rank_max);
     if (limits->bytes_max > 0 && adapter->bytes > limits->bytes_max)
         return error_set(loading->error, STATUS_INVALID_ARGUMENT,
-                         "the adapter has %llu bytes, and there is room for %llu",
+                         "the adapter has %llu bytes, and there is room for %llu (adapter_memory)",
                          (unsigned long long)adapter->bytes, (unsigned long long)limits->bytes_max);
     return STATUS_OK;
 }
@@ -272,24 +273,40 @@ static uint8_t *copy_layer(struct loading *loading, uint32_t layer, uint8_t *at)
     return at;
 }
 
-static enum status copy(struct loading *loading, const struct adapter_limits *limits)
+/* Of the file, whose tensors belong to one layer each. */
+static void give_back(const struct low_rank *parts, const struct tensor_source *rows)
+{
+    for (enum adapter_part i = ADAPTER_Q; i < ADAPTER_PARTS; i++)
+        if (parts[i].a) {
+            mapped_file_give_back(parts[i].a, a_bytes(&parts[i]));
+            mapped_file_give_back(
+                parts[i].b,
+                dtype_array_bytes(parts[i].b_dtype, (size_t)rows[i].n_rows * parts[i].rank));
+        }
+}
+
+/* What a layer has in the file is given back as soon as it is copied: the file and its copy are never whole at the same time. */
+static enum status copy(struct loading *loading)
 {
     struct adapter *adapter = loading->adapter;
-    adapter->bytes = count_bytes(adapter);
-    TRY(check_limits(loading, limits));
-    adapter->memory = aligned_alloc(ALIGNMENT, adapter->bytes);
+    struct low_rank of_file[ADAPTER_PARTS];
+    adapter->memory = huge_memory_map(adapter->bytes);
     if (!adapter->memory)
         return error_set(loading->error, STATUS_NO_MEMORY, "no memory for an adapter of %llu bytes",
                          (unsigned long long)adapter->bytes);
     uint8_t *at = adapter->memory;
-    for (uint32_t layer = 0; layer < adapter->n_layers; layer++)
+    for (uint32_t layer = 0; layer < adapter->n_layers; layer++) {
+        memcpy(of_file, adapter->parts[layer], sizeof of_file);
         at = copy_layer(loading, layer, at);
+        give_back(of_file, loading->rows[layer]);
+    }
     assert(at == adapter->memory + adapter->bytes);
     return STATUS_OK;
 }
 
 /* ---- digest ---- */
 
+/* Of what the file has: before it is given back. */
 static struct hash128 digest(const struct loading *loading)
 {
     static const struct hash_key KEY = {{0}};
@@ -340,9 +357,10 @@ static enum status load(struct loading *loading, const char *folder,
     TRY(adapter_config_read(folder, loading->error, &loading->settings));
     TRY(adapter_file_open(folder, file_bytes_max(limits), loading->error, &loading->file));
     TRY(bind(loading));
-    TRY(copy(loading, limits));
+    adapter->bytes = count_bytes(adapter);
+    TRY(check_limits(loading, limits));
     adapter->digest = digest(loading);
-    return STATUS_OK;
+    return copy(loading);
 }
 
 enum status adapter_load(const char *folder, const struct model *model,
@@ -383,7 +401,8 @@ void adapter_release(struct adapter *adapter)
     if (!adapter || atomic_fetch_sub_explicit(&adapter->n_holders, 1, memory_order_acq_rel) > 1)
         return;
     free(adapter->parts);
-    free(adapter->memory);
+    if (adapter->memory)
+        huge_memory_unmap(adapter->memory, adapter->bytes);
     free(adapter);
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int by_name(const void *left, const void *right)
 {
@@ -13,13 +14,29 @@ static int by_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
+static enum status read_file(const char *folder, uint64_t bytes_max, struct error *error,
+                             struct mapped_file *file_out)
+{
+    enum status status;
+    int descriptor;
+    size_t bytes;
+    TRY(regular_file_open_in(folder, ADAPTER_FILE, UINT64_MAX, &descriptor, &bytes, error));
+    if (bytes > bytes_max)
+        status = error_set(error, STATUS_INVALID_ARGUMENT,
+                           ADAPTER_FILE " has %zu bytes, and there is room for %" PRIu64
+                                        " (adapter_memory)",
+                           bytes, bytes_max);
+    else
+        status = mapped_file_read(descriptor, bytes, ADAPTER_FILE, file_out, error);
+    close(descriptor);
+    return status;
+}
+
 static enum status list(struct adapter_file *file, const char *folder, uint64_t bytes_max,
                         struct error *error)
 {
     struct error cause = {""};
-    size_t bytes = 0;
-    const enum status status = regular_file_read_in(folder, ADAPTER_FILE, bytes_max, &file->bytes,
-                                                    &bytes, &cause);
+    const enum status status = read_file(folder, bytes_max, &cause, &file->file);
     if (status == STATUS_NOT_FOUND)
         return error_set(error, status,
                          "%.200s has no " ADAPTER_FILE
@@ -27,8 +44,7 @@ static enum status list(struct adapter_file *file, const char *folder, uint64_t 
                          folder);
     if (status != STATUS_OK)
         return error_set(error, status, "%s", cause.text);
-    TRY(safetensors_parse((const uint8_t *)file->bytes, bytes, ADAPTER_FILE, &file->tensors,
-                          error));
+    TRY(safetensors_parse(file->file.data, file->file.bytes, ADAPTER_FILE, &file->tensors, error));
     const uint32_t n = file->tensors.n_tensors;
     file->by_name = calloc(n + 1, sizeof *file->by_name);
     file->is_used = calloc(n + 1, sizeof *file->is_used);
@@ -58,7 +74,7 @@ void adapter_file_close(struct adapter_file *file)
     free(file->by_name);
     free(file->is_used);
     safetensors_finish(&file->tensors);
-    free(file->bytes);
+    mapped_file_close(&file->file);
     *file = (struct adapter_file){0};
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/dtype.h"
+#include "model/files/mapped_file.h"
 #include "model/files/safetensors.h"
 
 #include <stdbool.h>
@@ -15,13 +16,13 @@
 #define ADAPTER_FILE "adapter_model.safetensors"
 
 struct adapter_file {
-    char *bytes; /* of the file */
+    struct mapped_file file; /* a copy */
     struct safetensors tensors;
     const struct safetensor **by_name; /* [tensors.n_tensors] */
     bool *is_used;                     /* [tensors.n_tensors] in the order of by_name */
 };
 
-/* bytes_max: of the file. NOT_FOUND, IO_FAILED, CORRUPT, UNSUPPORTED with a sentence; NO_MEMORY. */
+/* bytes_max: of the file. NOT_FOUND, IO_FAILED, CORRUPT, UNSUPPORTED, INVALID_ARGUMENT (larger) with a sentence; NO_MEMORY. */
 MUST_CHECK enum status adapter_file_open(const char *folder, uint64_t bytes_max,
                                          struct error *error, struct adapter_file *file_out);
 void adapter_file_close(struct adapter_file *file); /* a zeroed one is fine */
