@@ -76,6 +76,8 @@ static enum status dispatch(struct intake *intake, struct generation *generation
         rpc_error_set(error, status, "request_id", generation->request_id,
                       "request_id \"%s\" belongs to a request that is still running",
                       generation->request_id);
+    else if (status == STATUS_MODEL_NOT_FOUND)
+        generation_lacks_adapter(generation, "", error);
     return status;
 }
 

@@ -128,7 +128,7 @@ static struct route *take_route(struct router_core *core, void *stream,
 /* A new one that cannot be placed at once. */
 static enum status may_wait(struct router_core *core, const struct route *route)
 {
-    enum status lacks = core_lacks(core);
+    enum status lacks = core_lacks_for(core, route);
     if (core->options.wait_max == 0)
         return lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL;
     if (core->is_draining)

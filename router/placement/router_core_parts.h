@@ -46,6 +46,9 @@ static inline uint32_t core_item_of(const struct router_core *core, const struct
 
 /* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
 enum status core_lacks(const struct router_core *core);
+/* The same for this request. MODEL_NOT_FOUND: generation workers are ready, and none has its adapter. NO_CONTEXT_WORKER, too: none that
+ * it needs has it. */
+enum status core_lacks_for(const struct router_core *core, const struct route *route);
 /* Whether the request waits for a context worker with room before a generation worker computes its long prompt: for a part of
  * the whole wait, and only while no request is refused for that. */
 bool core_waits_for_context(const struct router_core *core, const struct route *route);

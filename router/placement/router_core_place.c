@@ -11,6 +11,18 @@ enum status core_lacks(const struct router_core *core)
     return STATUS_OK;
 }
 
+enum status core_lacks_for(const struct router_core *core, const struct route *route)
+{
+    const uint64_t adapter = route->request.adapter;
+    TRY(core_lacks(core));
+    if (worker_table_n_with_adapter(&core->workers, WORKER_GENERATION, adapter) == 0)
+        return STATUS_MODEL_NOT_FOUND;
+    if (!core->options.local_prefill &&
+        worker_table_n_with_adapter(&core->workers, WORKER_CONTEXT, adapter) == 0)
+        return STATUS_NO_CONTEXT_WORKER;
+    return STATUS_OK;
+}
+
 static uint32_t n_blocks_of(const struct router_core *core, uint64_t n_tokens)
 {
     return (uint32_t)((n_tokens + core->options.block_tokens - 1) / core->options.block_tokens);

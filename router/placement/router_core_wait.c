@@ -81,45 +81,34 @@ static void say_full(const struct router_core *core, char *out, size_t bytes)
              core->options.wait_limit_ns / NS_PER_MS);
 }
 
-/* Of all that are ready none of a role that it needs has its adapter. OK: some have. */
-static enum status lacks_adapter(const struct router_core *core, const struct route *route)
-{
-    const uint64_t adapter = route->request.adapter;
-    if (worker_table_n_with_adapter(&core->workers, WORKER_GENERATION, adapter) == 0)
-        return STATUS_NO_GENERATION_WORKER;
-    if (!core->options.local_prefill &&
-        worker_table_n_with_adapter(&core->workers, WORKER_CONTEXT, adapter) == 0)
-        return STATUS_NO_CONTEXT_WORKER;
-    return STATUS_OK;
-}
-
+/* lacks: the adapter, of all that are ready. Of MODEL_NOT_FOUND the rest of a sentence: generation_lacks_adapter. */
 static void say_lacks_adapter(const struct router_core *core, enum status lacks, char *out,
                               size_t bytes)
 {
-    snprintf(out, bytes, "no ready %s worker has the adapter: waited %llu ms",
-             lacks == STATUS_NO_CONTEXT_WORKER ? "context" : "generation",
+    snprintf(out, bytes,
+             lacks == STATUS_MODEL_NOT_FOUND
+                 ? "waited %llu ms for one that has it"
+                 : "no ready context worker has the adapter: waited %llu ms",
              core->options.wait_limit_ns / NS_PER_MS);
 }
 
 void core_end_wait(struct router_core *core, struct route *route)
 {
     char sentence[96];
-    enum status lacks = core_lacks(core);
-    const enum status lacks_its = lacks_adapter(core, route);
+    const enum status of_all = core_lacks(core), lacks = core_lacks_for(core, route);
     assert(route->is_waiting);
     if (core->is_draining) {
         core_finish(core, route, STATUS_DRAINING, "", NULL);
     } else if (core->now_ns >= route->request.deadline_ns) {
         core_finish(core, route, STATUS_TIMED_OUT, "", NULL);
     } else {
-        if (lacks != STATUS_OK)
-            snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(lacks),
+        if (of_all != STATUS_OK)
+            snprintf(sentence, sizeof sentence, "%s: waited %llu ms for one", status_text(of_all),
                      core->options.wait_limit_ns / NS_PER_MS);
-        else if (lacks_its != STATUS_OK)
-            say_lacks_adapter(core, lacks_its, sentence, sizeof sentence);
+        else if (lacks != STATUS_OK)
+            say_lacks_adapter(core, lacks, sentence, sizeof sentence);
         else
             say_full(core, sentence, sizeof sentence);
-        lacks = lacks != STATUS_OK ? lacks : lacks_its;
         core_finish(core, route, lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL, sentence, NULL);
     }
 }

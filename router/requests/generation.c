@@ -326,14 +326,26 @@ bool generation_is_over(const struct generation *generation)
     return generation->left != STATUS_OK || generation->status != STATUS_OK;
 }
 
+void generation_lacks_adapter(const struct generation *generation, const char *sentence,
+                              struct rpc_error *error_out)
+{
+    const char *name = generation->adapter.name;
+    rpc_error_set(error_out, STATUS_MODEL_NOT_FOUND, "model", name,
+                  "model \"%s\" is an adapter that no worker has any more%s%s", name,
+                  sentence && sentence[0] ? ": " : "", sentence ? sentence : "");
+}
+
 static void fail(struct generation *generation, enum status status, const char *sentence)
 {
     struct rpc_error error = {0};
     char field[64];
     const bool is_of_constraint = sentence &&
                                   constraint_request_field(sentence, field, sizeof field);
-    rpc_error_set(&error, status, is_of_constraint ? field : NULL, NULL, "%s",
-                  sentence && sentence[0] ? sentence : status_text(status));
+    if (status == STATUS_MODEL_NOT_FOUND)
+        generation_lacks_adapter(generation, sentence, &error);
+    else
+        rpc_error_set(&error, status, is_of_constraint ? field : NULL, NULL, "%s",
+                      sentence && sentence[0] ? sentence : status_text(status));
     generation->call->ops->fail(generation->call, &error);
 }
 

@@ -51,6 +51,10 @@ void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeRes
 /* Tells the door the end of this choice, or, once, that the request has failed. last may be NULL. */
 void choice_finish(struct choice *choice, enum status status, const char *sentence,
                    const struct decode_end *last);
+/* MODEL_NOT_FOUND of a request that was judged before its adapter was unloaded: names the field and the adapter. sentence: what more is
+ * to be said; "": nothing. */
+void generation_lacks_adapter(const struct generation *generation, const char *sentence,
+                              struct rpc_error *error_out);
 /* It is not to be started any more. */
 void choice_abandon(struct choice *choice);
 /* Whether what is left of it is to be ended: the client went, or a choice has failed. */

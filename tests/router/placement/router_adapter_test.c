@@ -100,8 +100,7 @@ Test(router_adapter, who_waits_for_it_in_vain_is_told_so)
 {
     struct router_rig rig = router_rig_open_waiting(2, 1, true, 8);
     report(&rig, rig.gen[1], B);
-    expect_waited_in_vain(&rig, STATUS_NO_GENERATION_WORKER,
-                          "no ready generation worker has the adapter: waited 5 ms");
+    expect_waited_in_vain(&rig, STATUS_MODEL_NOT_FOUND, "waited 5 ms for one that has it");
     rig = router_rig_open_waiting(1, 1, false, 8);
     report(&rig, rig.gen[0], A);
     expect_waited_in_vain(&rig, STATUS_NO_CONTEXT_WORKER,
@@ -114,4 +113,13 @@ Test(router_adapter, who_waits_for_it_in_vain_is_told_so)
     router_core_report(rig.core, rig.gen[0], &full);
     expect_waited_in_vain(&rig, STATUS_QUEUE_FULL,
                           "1 generation worker is ready and full: waited 5 ms");
+}
+
+Test(router_adapter, one_that_nobody_has_any_more_is_refused_where_none_waits)
+{
+    struct router_rig rig = router_rig_open(1, 0, true);
+    struct stream stream = {0};
+    report(&rig, rig.gen[0], B);
+    cr_assert_eq(ask(&rig, &stream, A), STATUS_MODEL_NOT_FOUND);
+    router_core_destroy(rig.core);
 }
