@@ -32,7 +32,7 @@ struct ctx_worker {
     struct engine_thread *engine_thread;
     struct ctx_service service;
     struct admin_service admin;
-    struct adapter_loader loader;
+    struct adapter_loader *loader;
     struct kv_event_service events;
     struct port_figures data_port; /* main's */
     bool is_quiet;                 /* at the end: no block of the pool is in use */
@@ -62,12 +62,12 @@ static void fill_state(void *arg, struct process_state *state_out)
 
 static void load_adapter(void *arg, struct rpc_call *call, const char *name, const char *folder)
 {
-    adapter_loader_load(&((struct ctx_worker *)arg)->loader, call, name, folder);
+    adapter_loader_load(((struct ctx_worker *)arg)->loader, call, name, folder);
 }
 
 static void unload_adapter(void *arg, struct rpc_call *call, const char *name)
 {
-    adapter_loader_unload(&((struct ctx_worker *)arg)->loader, call, name);
+    adapter_loader_unload(((struct ctx_worker *)arg)->loader, call, name);
 }
 
 static void flush(void *arg, struct rpc_call *call)
@@ -308,8 +308,7 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     tell_metrics(ctx);
     worker_tell_memory(&ctx->worker);
     TRY(start_threads(ctx));
-    ctx->loader.set = ctx->worker.adapters;
-    ctx->loader.folder = ctx->config.adapter_folder;
+    TRY(adapter_loader_create(ctx->worker.adapters, ctx->config.adapter_folder, &ctx->loader));
     process_serving(&ctx->process);
     process_set_health(&ctx->process, true, true);
     return process_ports_write(&ctx->process, error);
@@ -353,8 +352,13 @@ static bool stop(struct ctx_worker *ctx)
         process_drain(&ctx->process, n_live, ctx);
         ctx_engine_stop(ctx->engine);
     }
-    adapter_loader_stop(&ctx->loader);
+    if (!adapter_loader_stop(ctx->loader, clock_now_ns() + QUIET_LIMIT_NS)) {
+        log_error("files of an adapter are still being read: exit without waiting for them");
+        (void)log_flush(LAST_LINE_MS);
+        _Exit(EXIT_FAILURE);
+    }
     process_close_ports(&ctx->process);
+    adapter_loader_destroy(ctx->loader);
     ctx->is_quiet = engine_thread_stop(ctx->engine_thread, QUIET_LIMIT_NS);
     transfer_thread_stop(ctx->transfer_thread);
     if (!ctx->is_quiet) {

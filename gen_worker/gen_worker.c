@@ -47,12 +47,12 @@ static void fill_state(void *arg, struct process_state *state_out)
 
 static void load_adapter(void *arg, struct rpc_call *call, const char *name, const char *folder)
 {
-    adapter_loader_load(&((struct gen_worker *)arg)->loader, call, name, folder);
+    adapter_loader_load(((struct gen_worker *)arg)->loader, call, name, folder);
 }
 
 static void unload_adapter(void *arg, struct rpc_call *call, const char *name)
 {
-    adapter_loader_unload(&((struct gen_worker *)arg)->loader, call, name);
+    adapter_loader_unload(((struct gen_worker *)arg)->loader, call, name);
 }
 
 static void flush(void *arg, struct rpc_call *call)
@@ -238,8 +238,7 @@ static enum status start(struct gen_worker *gen, struct error *error)
     tell_metrics(gen);
     worker_tell_memory(&gen->worker);
     TRY(start_threads(gen));
-    gen->loader.set = gen->worker.adapters;
-    gen->loader.folder = gen->config.adapter_folder;
+    TRY(adapter_loader_create(gen->worker.adapters, gen->config.adapter_folder, &gen->loader));
     process_serving(&gen->process);
     process_set_health(&gen->process, true, true);
     return process_ports_write(&gen->process, error);
@@ -285,8 +284,13 @@ static bool stop(struct gen_worker *gen)
         process_drain(&gen->process, n_live, gen);
         gen_engine_stop(gen->engine);
     }
-    adapter_loader_stop(&gen->loader);
+    if (!adapter_loader_stop(gen->loader, clock_now_ns() + QUIET_LIMIT_NS)) {
+        log_error("files of an adapter are still being read: exit without waiting for them");
+        (void)log_flush(LAST_LINE_MS);
+        _Exit(EXIT_FAILURE);
+    }
     process_close_ports(&gen->process);
+    adapter_loader_destroy(gen->loader);
     if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
         /* Memory that UCX may still write is left to the kernel. */
         log_error("KV blocks are still arriving: exit without freeing them");

@@ -28,7 +28,7 @@ struct gen_worker {
     struct engine_thread *engine_thread;
     struct gen_service service;
     struct admin_service admin;
-    struct adapter_loader loader;
+    struct adapter_loader *loader;
     struct kv_event_service events;
     struct port_figures data_port; /* main's */
     char way[24];                  /* how KV comes: "am-tcp", "am-tcp, staged" */

@@ -86,17 +86,19 @@ void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
     rpc_call_reply(call, &response.base);
 }
 
-/* Whether the role has adapters, and its model is there. */
-static bool may_have_adapters(const struct admin_service *service, struct rpc_call *call,
-                              bool has_them)
+/* ---- adapters ---- */
+
+/* Whether the role has adapters, and its model is there to stay. */
+static bool may_change_adapters(const struct admin_service *service, struct rpc_call *call,
+                                bool has_them)
 {
     const enum status refusal = process_refuses(service->process);
     if (!has_them)
         rpc_call_fail_status(call, STATUS_UNSUPPORTED,
                              "only workers load adapters: call each context and generation worker");
-    else if (refusal == STATUS_LOADING)
+    else if (refusal != STATUS_OK)
         rpc_call_fail_status(call, refusal, "%s", status_text(refusal));
-    return has_them && refusal != STATUS_LOADING;
+    return has_them && refusal == STATUS_OK;
 }
 
 static void load_adapter(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
@@ -104,7 +106,7 @@ static void load_adapter(void *arg, struct rpc_call *call, const ProtobufCMessag
     struct admin_service *service = arg;
     const Kvferry__Internal__V1__LoadAdapterRequest
         *message = (const Kvferry__Internal__V1__LoadAdapterRequest *)request;
-    if (may_have_adapters(service, call, service->load_adapter))
+    if (may_change_adapters(service, call, service->load_adapter))
         service->load_adapter(service->arg, call, message->name, message->folder);
 }
 
@@ -113,9 +115,31 @@ static void unload_adapter(void *arg, struct rpc_call *call, const ProtobufCMess
     struct admin_service *service = arg;
     const Kvferry__Internal__V1__UnloadAdapterRequest
         *message = (const Kvferry__Internal__V1__UnloadAdapterRequest *)request;
-    if (may_have_adapters(service, call, service->unload_adapter))
+    if (may_change_adapters(service, call, service->unload_adapter))
         service->unload_adapter(service->arg, call, message->name);
 }
+
+void admin_service_loaded(struct rpc_call *call, const struct adapter_id *id,
+                          uint64_t adapter_bytes)
+{
+    Kvferry__Internal__V1__LoadAdapterResponse response =
+        KVFERRY__INTERNAL__V1__LOAD_ADAPTER_RESPONSE__INIT;
+    struct adapter_message adapter;
+    adapter_encode(id, &adapter);
+    response.adapter = &adapter.message;
+    response.adapter_bytes = adapter_bytes;
+    rpc_call_reply(call, &response.base);
+}
+
+void admin_service_unloaded(struct rpc_call *call, uint64_t adapter_bytes)
+{
+    Kvferry__Internal__V1__UnloadAdapterResponse response =
+        KVFERRY__INTERNAL__V1__UNLOAD_ADAPTER_RESPONSE__INIT;
+    response.adapter_bytes = adapter_bytes;
+    rpc_call_reply(call, &response.base);
+}
+
+/* ---- the table ---- */
 
 /* Callers that do not know this process's incarnation call GetState first. */
 #define ADMIN_METHOD(name, lower, function, of_roles)                                              \

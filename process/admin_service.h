@@ -14,7 +14,8 @@ struct admin_service {
     /* Evicts the prefix cache and answers the call with admin_service_flushed, now or later (then
      * it shares the call). NULL: the role has no cache. */
     void (*flush)(void *arg, struct rpc_call *call);
-    /* Answer the call now or later. NULL: the role has no adapters. Strings are borrowed for the call of the function. */
+    /* Answer the call with admin_service_loaded, admin_service_unloaded or a failure, now or later. They are not called while the
+     * process loads or drains. NULL: the role has no adapters. Strings are borrowed for the call of the function. */
     void (*load_adapter)(void *arg, struct rpc_call *call, const char *name, const char *folder);
     void (*unload_adapter)(void *arg, struct rpc_call *call, const char *name);
     void *arg;
@@ -27,3 +28,7 @@ struct rpc_service admin_service_row(struct admin_service *service);
 struct rpc_service admin_service_state_row(struct admin_service *service);
 
 void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks);
+/* adapter_bytes: of all adapters of the worker. */
+void admin_service_loaded(struct rpc_call *call, const struct adapter_id *id,
+                          uint64_t adapter_bytes);
+void admin_service_unloaded(struct rpc_call *call, uint64_t adapter_bytes);

@@ -1,34 +1,31 @@
 /*
  * adapter_loader - loads and unloads adapters of a worker by calls of its operator, while requests run.
  *
- * A load reads files, so it has a thread; one at a time. Its folder is in the configured one: a caller names no other place.
+ * A load reads files, so it has a thread; one at a time, others are refused. It reads a folder in the configured one, and follows no link
+ * out of that: a caller names no other place. Who may write there is trusted: links that change during a load are not noticed.
  *
- * Thread: the calls on the queue thread; stop on main.
+ * Thread: create, stop and destroy on main; the calls on any.
  */
 #pragma once
 
 #include "base/status.h"
 #include "rpc/server/call.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
+struct adapter_loader;
 struct adapter_set;
 
-struct adapter_loader {
-    /* Set before process_serving: */
-    struct adapter_set *set; /* NULL: the worker has no adapters */
-    const char *folder;      /* "": none may be loaded */
-    /* Its own: */
-    pthread_t thread;
-    bool has_thread; /* to be joined */
-    atomic_bool is_busy, is_stopped;
-};
-
+/* set NULL: the worker has no adapters. folder "": none may be loaded. Both are borrowed until destroy. */
+MUST_CHECK enum status adapter_loader_create(struct adapter_set *set, const char *folder,
+                                             struct adapter_loader **loader_out);
 /* Both end the call, the first one when the adapter is there or is refused. name and folder are copied. */
 void adapter_loader_load(struct adapter_loader *loader, struct rpc_call *call, const char *name,
                          const char *folder);
 void adapter_loader_unload(struct adapter_loader *loader, struct rpc_call *call, const char *name);
-/* Waits for a load that is under way; later ones are refused. Zeros are fine. */
-void adapter_loader_stop(struct adapter_loader *loader);
+/* Later loads are refused. Waits for one that is under way, and for its answer. False: it still reads at until_ns, so that loader
+ * and set must stay. NULL is fine. */
+MUST_CHECK bool adapter_loader_stop(struct adapter_loader *loader, uint64_t until_ns);
+/* It was stopped, and no call comes any more. NULL is fine. */
+void adapter_loader_destroy(struct adapter_loader *loader);

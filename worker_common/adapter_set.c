@@ -110,25 +110,41 @@ static enum status insert(struct adapter_set *set, const struct adapter_id *id,
         adapter_digest_format(set->ids[place].digest, digests[0]);
         adapter_digest_format(id->digest, digests[1]);
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "adapter %s is there with the digest %s, the folder has %s: remove it "
+                         "adapter %s is there with the digest %s, the folder has %s: unload it "
                          "first",
                          id->name, digests[0], digests[1]);
     }
-    if (set->n == ADAPTERS_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "adapter %s is one more than the %u that a worker has at most", id->name,
-                         ADAPTERS_MAX);
+    assert(set->n < ADAPTERS_MAX && "check_place, and nobody else adds");
     set->ids[set->n] = *id;
     set->adapters[set->n++] = adapter;
     tell("adapter loaded", id, adapter);
     return STATUS_OK;
 }
 
-/* What is left for the next one; 0 stands for any, so at least 1. */
-static uint64_t room(struct adapter_set *set)
+/* Before files are read. */
+static enum status check_place(struct adapter_set *set, const char *name, struct error *error)
+{
+    pthread_mutex_lock(&set->mutex);
+    const bool is_full = set->n == ADAPTERS_MAX && place_of(set, name) == set->n;
+    pthread_mutex_unlock(&set->mutex);
+    if (!is_full)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "adapter %s is one more than the %u that a worker has at most: unload one",
+                     name, ADAPTERS_MAX);
+}
+
+/* What is left for the next one. UINT64_MAX: any. */
+static enum status find_room(struct adapter_set *set, const char *name, struct error *error,
+                             uint64_t *room_out)
 {
     const uint64_t taken = adapter_set_bytes(set), most = set->options.bytes_max;
-    return most == 0 ? 0 : taken < most ? most - taken : 1;
+    if (most > 0 && taken >= most)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "adapter %s: adapter_memory is %" PRIu64 " bytes, and there is room for 0",
+                         name, most);
+    *room_out = most == 0 ? UINT64_MAX : most - taken;
+    return STATUS_OK;
 }
 
 static enum status add(struct adapter_set *set, const char *name, const char *folder,
@@ -136,9 +152,10 @@ static enum status add(struct adapter_set *set, const char *name, const char *fo
 {
     struct adapter *adapter;
     struct adapter_id id = {0};
-    const struct adapter_limits limits = {.rank_max = set->options.rank_max,
-                                          .bytes_max = room(set)};
+    struct adapter_limits limits = {.rank_max = set->options.rank_max};
     TRY(adapter_name_check(name, "adapter", error));
+    TRY(check_place(set, name, error));
+    TRY(find_room(set, name, error, &limits.bytes_max));
     TRY(adapter_load(folder, set->options.model, &limits, error, &adapter));
     const struct hash128 digest = adapter_digest(adapter);
     snprintf(id.name, sizeof id.name, "%s", name);

@@ -31,7 +31,7 @@ void adapter_set_limit_rank(struct adapter_set *set, uint32_t rank_max);
 void adapter_set_destroy(struct adapter_set *set);
 
 /* As adapter_load. INVALID_ARGUMENT, too: no name, one that is there with another digest, ADAPTERS_MAX, or no room. One that is there
- * with the same digest stays: OK, if there was room to read it again. */
+ * with the same digest stays: OK, if there was room to read it again, which tells that it is the same. */
 MUST_CHECK enum status adapter_set_add(struct adapter_set *set, const char *name,
                                        const char *folder, struct error *error,
                                        struct adapter_id *id_out);

@@ -3,8 +3,10 @@
 #include "model/adapter/adapter.h"
 #include "worker_common/worker_device.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LATER_RANK 64u /* of adapters that are loaded later, if nothing is said */
 
@@ -31,6 +33,18 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static enum status check_folder(const char *folder, struct error *error)
+{
+    struct stat found;
+    if (stat(folder, &found) != 0)
+        return error_set(error, errno_status(errno), "adapter_folder is \"%.200s\": %s", folder,
+                         strerror(errno));
+    if (!S_ISDIR(found.st_mode))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "adapter_folder is \"%.200s\", expected a folder", folder);
+    return STATUS_OK;
+}
+
 enum status worker_adapters_load(struct worker *worker, const struct worker_options *options,
                                  struct error *error)
 {
@@ -44,6 +58,8 @@ enum status worker_adapters_load(struct worker *worker, const struct worker_opti
                          "adapter is set, and device is %s: adapters are computed on the CPU alone",
                          worker_device_name(options));
     TRY(adapter_check_model(worker->model, error));
+    if (loads_later(options))
+        TRY(check_folder(options->adapter_folder, error));
     TRY(adapter_set_create(&set, &worker->adapters));
     for (uint32_t i = 0; i < options->adapters.n; i++)
         TRY(load(worker->adapters, options->adapters.texts[i], error));

@@ -95,7 +95,7 @@ Test(adapter_set, what_does_not_fit_is_refused)
     struct adapter_id id;
     make(8, 20000);
     (void)add("a", LLAMA);
-    expect_refused(adapter_set_add(set, "a", OTHER, &error, &id), "remove it first");
+    expect_refused(adapter_set_add(set, "a", OTHER, &error, &id), "unload it first");
     expect_refused(adapter_set_add(set, "b c", OTHER, &error, &id), "adapter is \"b c\"");
     expect_refused(adapter_set_add(set, "deep", DEEP, &error, &id), "rank 16, at most 8");
     expect_refused(adapter_set_add(set, "b", LLAMA, &error, &id), "there is room for 5152");
