@@ -100,14 +100,14 @@ static const struct command COMMANDS[] = {
         .name = "adapter",
         .full_name = "kvferry adapter",
         .summary = "list LoRA adapters, load and unload them while a worker serves",
-        .help = "Prints digest and name of each adapter of a process, after loading or unloading "
-                "one if "
-                "asked to.\nLoad it in each context and generation worker: a pair needs an "
-                "adapter on both.",
+        .help = "Prints digest and name of each adapter of a process, after unloading one and "
+                "loading one if asked to.\nLoad it in each context and generation worker: a pair "
+                "needs an adapter on both.\nA load lasts until its files are read: beyond "
+                "deadline_ms it goes on, but nobody waits for it.",
         .examples =
             "  kvferry adapter --server 10.0.0.9:50052\n"
             "  kvferry adapter --server 10.0.0.9:50052 --load law=law-2026 --deadline-ms 1m\n"
-            "  kvferry adapter --server 10.0.0.9:50052 --unload law\n",
+            "  kvferry adapter --server 10.0.0.9:50052 --unload law --load law=law-2027\n",
         .table = adapter_config_table,
         .run = adapter_main,
     },

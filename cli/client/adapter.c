@@ -81,10 +81,10 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     const uint64_t limit_ms = task->values->deadline_ms;
     assert(clients->server && task->address[0]);
     TRY(admin_client_ask(clients->server, task->address, limit_ms, &task->state, error));
+    if (task->values->unload[0]) /* first: it makes room, and frees its name */
+        TRY(unload(task, clients->server, error));
     if (task->values->load[0])
         TRY(load(task, clients->server, error));
-    if (task->values->unload[0])
-        TRY(unload(task, clients->server, error));
     return admin_client_ask(clients->server, task->address, limit_ms, &task->state, error);
 }
 
