@@ -4,33 +4,37 @@
 #include "tests/process/support/admin_bed.h"
 
 #include <criterion/criterion.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct adapter_id LAW = {.name = "law", .digest = {1, 2}};
-static char asked[64];
+static char loaded[64],
+    unloaded[64]; /* of the role; read behind the count of calls, as their thread wrote it */
+static atomic_uint n_asked;
 
 static void load(void *arg, struct rpc_call *call, const char *name, const char *folder)
 {
-    cr_assert_eq(arg, &asked);
-    snprintf(asked, sizeof asked, "%s from %s", name, folder);
+    cr_assert_eq(arg, &n_asked);
+    snprintf(loaded, sizeof loaded, "%s from %s", name, folder);
+    atomic_fetch_add(&n_asked, 1);
     admin_service_loaded(call, &LAW, 4711);
 }
 
 static void unload(void *arg, struct rpc_call *call, const char *name)
 {
-    cr_assert_eq(arg, &asked);
-    snprintf(asked, sizeof asked, "no %s", name);
+    cr_assert_eq(arg, &n_asked);
+    snprintf(unloaded, sizeof unloaded, "no %s", name);
+    atomic_fetch_add(&n_asked, 1);
     admin_service_unloaded(call, 42);
 }
 
 static struct admin_bed *open_bed(bool has_adapters)
 {
     static struct admin_bed bed;
-    asked[0] = '\0';
     if (has_adapters)
         bed.service = (struct admin_service){
-            .load_adapter = load, .unload_adapter = unload, .arg = &asked};
+            .load_adapter = load, .unload_adapter = unload, .arg = &n_asked};
     admin_bed_open(&bed);
     return &bed;
 }
@@ -41,12 +45,14 @@ Test(admin_service, an_adapter_is_loaded_and_unloaded_by_the_role)
     struct admin_answer answer;
     cr_assert_eq(admin_bed_load(bed, "law", "law-2026", &answer), STATUS_OK, "%s",
                  answer.error.message);
-    cr_expect_str_eq(asked, "law from law-2026");
+    cr_assert_eq(atomic_load(&n_asked), 1);
+    cr_expect_str_eq(loaded, "law from law-2026");
     cr_expect_str_eq(answer.name, "law");
     cr_expect_eq(strlen(answer.digest), ADAPTER_DIGEST_BYTES - 1);
     cr_expect_eq(answer.adapter_bytes, 4711);
     cr_assert_eq(admin_bed_unload(bed, "law", &answer), STATUS_OK, "%s", answer.error.message);
-    cr_expect_str_eq(asked, "no law");
+    cr_assert_eq(atomic_load(&n_asked), 2);
+    cr_expect_str_eq(unloaded, "no law");
     cr_expect_eq(answer.adapter_bytes, 42);
     admin_bed_close(bed);
 }
@@ -58,7 +64,7 @@ static void expect_refused(struct admin_bed *bed, enum status status, const char
     cr_expect(strstr(answer.error.message, sentence), "%s", answer.error.message);
     cr_expect_eq(admin_bed_unload(bed, "law", &answer), status);
     cr_expect(strstr(answer.error.message, sentence), "%s", answer.error.message);
-    cr_expect_str_empty(asked, "the role is not asked");
+    cr_expect_eq(atomic_load(&n_asked), 0, "the role is not asked");
 }
 
 Test(admin_service, a_process_that_loads_or_drains_changes_no_adapter)
