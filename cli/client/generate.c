@@ -326,7 +326,7 @@ static enum status take_adapter(struct generate *generate, struct error *error)
     const bool has_server = generate->values.model[0];
     if (!text[0])
         return STATUS_OK;
-    if (has_server != (end && end[1]))
+    if (has_server ? !end || !end[1] : end != NULL)
         return error_set(error, STATUS_INVALID_ARGUMENT, "adapter is \"%.100s\", expected %s", text,
                          has_server ? "NAME=FOLDER with model" : "NAME without model");
     snprintf(generate->adapter, sizeof generate->adapter, "%.*s",

@@ -116,13 +116,13 @@ Test(adapters, workers_without_the_adapter_are_not_asked)
 {
     static const char *const generation[] = {"--adapter", DEMO_A, "--local-prefill-max-tokens", "0",
                                              NULL};
-    static const char *const context[] = {"--adapter", AS_A_IS_B, NULL};
+    static const char *const first[] = {"--adapter", AS_A_IS_B, NULL};
     static struct generation with, without;
     struct cluster cluster;
     make_prompts();
-    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 2,
                                                       .n_generations = 1,
-                                                      .context = context,
+                                                      .first_context = first,
                                                       .generation = generation});
     struct client *client = client_create(cluster.router.grpc);
     with = request(3, "a");
@@ -175,6 +175,10 @@ Test(adapter_commands, generate_starts_a_server_with_one)
     expect_failure(2, "adapter is \"a\", expected NAME=FOLDER with model");
     RUN("generate", "--adapter", DEMO_A, "x");
     expect_failure(2, "expected NAME without model");
+    RUN("generate", "--adapter", "a=", "x");
+    expect_failure(2, "expected NAME without model");
+    RUN("generate", "--adapter", "a b", "x");
+    expect_failure(2, "adapter is \"a b\", expected a name of 1 to 64");
 }
 
 Test(adapter_commands, a_worker_says_what_is_wrong_with_an_adapter)
