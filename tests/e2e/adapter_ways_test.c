@@ -2,6 +2,7 @@
  * log-probabilities and of its further choices. Over HTTP it is named as a model, and listed as one. */
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/command.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -160,6 +161,44 @@ Test(adapter_ways, a_prompts_log_probabilities_are_the_same_split_and_single)
     close_cluster();
 }
 
+/* ---- tiers ---- */
+
+/* One prompt with each, so that blocks of one push out those of another. They come back to their own alone. */
+static void expect_restored(const char *const *generation)
+{
+    enum { N_LONG = 600 };
+    static struct generation cold[N_KINDS], warm[N_KINDS];
+    static uint32_t tokens[N_LONG];
+    prompt_tokens(6, tokens, N_LONG);
+    open_cluster(0, generation);
+    for (uint32_t i = 0; i < N_KINDS; i++) {
+        cold[i] = request(i);
+        cold[i].tokens = tokens;
+        cold[i].n_tokens = N_LONG;
+        cold[i].max_tokens = 12;
+        warm[i] = cold[i];
+    }
+    run_kinds(false, cold);
+    for (uint32_t i = 0; i < N_KINDS; i++)
+        cr_expect_eq(cold[i].cached_tokens, 0, "kind %u found another's", i);
+    run_kinds(false, warm);
+    expect_same(warm, cold, "restored");
+    cr_expect_gt(child_metric(&cluster.generations[0], "kvferry_kv_tier_restored_tokens_total", ""),
+                 0);
+    close_cluster();
+}
+
+Test(adapter_ways, blocks_of_a_tier_are_those_of_the_adapter, .init = command_folder_make,
+     .fini = command_folder_remove)
+{
+    char folder[200];
+    snprintf(folder, sizeof folder, "%s", in_folder("tier"));
+    expect_restored((const char *const[]){"--kv-blocks", "100", "--kv-restore-ms", "60000",
+                                          "--kv-disk", folder, "--kv-disk-size", "200M", NULL});
+    expect_restored((const char *const[]){"--kv-blocks", "100", "--kv-restore-ms", "60000",
+                                          "--kv-host-memory", "200M", NULL});
+}
+
 /* ---- over HTTP ---- */
 
 /* begin: method and path. The caller frees the body. */
@@ -233,7 +272,7 @@ Test(adapter_ways, each_choice_has_the_adapter)
     close_cluster();
 }
 
-static void expect_refused(const char *begin, const char *body, int code, const char *param,
+static void expect_refusal(const char *begin, const char *body, int code, const char *param,
                            const char *words)
 {
     int is;
@@ -267,12 +306,12 @@ Test(adapter_ways, models_are_listed_and_others_refused)
     cr_expect_eq(code, 200);
     cr_expect_str_eq(text_of(root, "id"), "b");
     json_decref(root);
-    expect_refused("GET /v1/models/c", "", 404, "model", "\"c\"");
+    expect_refusal("GET /v1/models/c", "", 404, "model", "\"c\"");
     for (size_t i = 0; i < sizeof UNKNOWN / sizeof *UNKNOWN; i++) {
         snprintf(body, sizeof body, "{\"model\": \"%s\", \"prompt\": \"x\"}", UNKNOWN[i]);
-        expect_refused(POST, body, 404, "model", "is not served here");
+        expect_refusal(POST, body, 404, "model", "is not served here");
     }
-    expect_refused(POST, "{\"model\": 7, \"prompt\": \"x\"}", 400, "model", "model");
-    expect_refused(POST, "{\"model\": [\"a\"], \"prompt\": \"x\"}", 400, "model", "model");
+    expect_refusal(POST, "{\"model\": 7, \"prompt\": \"x\"}", 400, "model", "model");
+    expect_refusal(POST, "{\"model\": [\"a\"], \"prompt\": \"x\"}", 400, "model", "model");
     close_cluster();
 }
