@@ -44,6 +44,13 @@ static enum status choose_waiting(struct router_core *core, struct route *route,
     return core_choose(core, route, pair_out);
 }
 
+/* Told before core_choose, which hashes the whole prompt: of many that wait for the same full worker at each event. */
+static bool lacks_room_with_adapter(const struct router_core *core, const struct route *route)
+{
+    const uint64_t adapter = route->request.adapter;
+    return adapter != 0 && !worker_table_has_room_with(&core->workers, adapter);
+}
+
 void core_place_waiting(struct router_core *core)
 {
     struct pair pair;
@@ -57,6 +64,7 @@ void core_place_waiting(struct router_core *core)
         assert(route->is_waiting && "the room's waiting are the core's");
         bool is_vain = route->wants_context && has_pairs && !is_open &&
                        core_waits_for_context(core, route);
+        is_vain = is_vain || lacks_room_with_adapter(core, route);
         if (!is_vain && choose_waiting(core, route, &pair) == STATUS_OK) {
             core_start(core, route, &pair);
             is_open = worker_table_has_open_pair(&core->workers);

@@ -170,6 +170,17 @@ uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_
     return n;
 }
 
+bool worker_table_has_room_with(const struct worker_table *table, uint64_t adapter)
+{
+    for (uint32_t i = 0; i < table->n_slots; i++) {
+        const struct worker *worker = &table->workers[i];
+        if (is_usable(worker, WORKER_GENERATION) && has_room(worker) &&
+            has_adapter(worker, adapter))
+            return true;
+    }
+    return false;
+}
+
 /* It fits that generation worker. */
 static bool has_room_for(const struct worker_table *table, uint32_t generation_worker,
                          uint32_t context_worker)

@@ -98,6 +98,8 @@ void worker_table_refused(struct worker_table *table, uint32_t worker);
 void worker_table_share_refused(struct worker_table *table, const struct pair *pair);
 /* The number of ready workers of the role with room. */
 uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role);
+/* Whether one of these generation workers has that adapter; 0: any. */
+bool worker_table_has_room_with(const struct worker_table *table, uint64_t adapter);
 /* Whether a ready generation worker with room has a compatible context worker with room for it. */
 bool worker_table_has_open_pair(const struct worker_table *table);
 /* Whether a generation worker has compatible context workers, but none of them has room for it. */
