@@ -232,7 +232,10 @@ static enum status take_model(const char *model, struct generation *generation_o
     memset(error_out, 0, sizeof *error_out);
     door_double_init(&call, "");
     generation_out->call = &call.base;
-    return generation_take(generation_out, &sample.message, &limits, error_out);
+    const enum status status = generation_take(generation_out, &sample.message, &limits, error_out);
+    free(generation_out->text);
+    generation_out->text = NULL;
+    return status;
 }
 
 Test(generation_request, a_model_may_be_an_adapter_of_it)
