@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "router/workers/adapter_list.h"
 #include "router/workers/worker_client_parts.h"
 #include "rpc/tls/tls_identity.h"
 
@@ -248,19 +249,16 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
     return n;
 }
 
-/* Each once; of one name the first. */
 static void list_adapters(struct worker_clients *clients, struct model_card *card)
 {
+    struct adapter_teller tellers[PROCESS_PEERS_MAX];
     struct worker_client *worker;
-    card->n_adapters = 0;
+    uint32_t n = 0;
     for (worker = worker_clients_first(clients); worker;
-         worker = worker_clients_next(clients, worker)) {
-        const struct model_card *theirs = &worker->state.model;
-        for (uint32_t i = 0; worker->role == WORKER_GENERATION && i < theirs->n_adapters; i++)
-            if (card->n_adapters < ADAPTERS_MAX &&
-                !adapter_ids_find(card->adapters, card->n_adapters, theirs->adapters[i].name))
-                card->adapters[card->n_adapters++] = theirs->adapters[i];
-    }
+         worker = worker_clients_next(clients, worker))
+        if (worker->role == WORKER_GENERATION)
+            tellers[n++] = (struct adapter_teller){&worker->state.model, worker->peer.is_ready};
+    adapter_list_make(tellers, n, card);
 }
 
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out)
