@@ -47,7 +47,7 @@ struct generate {
     char work[CHILD_PATH_MAX];
     int signal_number; /* the signal that ended it; 0: none */
     char salt[SALT_MAX + 1];
-    char adapter[ADAPTER_NAME_MAX + 1]; /* its name alone; "": none */
+    char adapter[ADAPTER_NAME_MAX + 2]; /* its name alone, or one that is too long; "": none */
     uint32_t n_asked;
     bool has_hinted;
     struct generation_result result;

@@ -9,8 +9,10 @@
 #include <string.h>
 
 struct row {
-    char flags[2][32], sentence[120];
+    char flags[2][96], sentence[120];
 };
+
+#define TEN "aaaaaaaaaa"
 
 static struct row rows[] = {
     {{"--beams=4", "--choices=5"},
@@ -24,6 +26,13 @@ static struct row rows[] = {
     {{"--beams=4", "--length-penalty=long"}, "--length-penalty: \"long\" is not a number"},
     {{"--beams=4", "--early-stopping=1"}, "--early-stopping: \"1\" is not one of "},
     {{"--beams=4", "--early-stopping=always"}, "--early-stopping: \"always\" is not one of "},
+    {{"--adapter=law=folder", ""}, "adapter is \"law=folder\", expected NAME without model"},
+    {{"--adapter=a b", ""}, "adapter is \"a b\", expected a name of 1 to 64 printable ASCII"},
+    {{"--adapter=" TEN TEN TEN TEN TEN TEN "abcde", ""},
+     "adapter is \"" TEN TEN TEN TEN TEN TEN "abcde\", expected a name"},
+    {{"--model=m", "--adapter=law"}, "adapter is \"law\", expected NAME=FOLDER with model"},
+    {{"--model=m", "--adapter=law="}, "adapter is \"law=\", expected NAME=FOLDER with model"},
+    {{"--model=m", "--adapter==folder"}, "adapter is \"\", expected a name of 1 to 64"},
     {{"--priority=1.5", ""}, "priority is 1.5; it must be a whole number"},
 };
 
