@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# grpcio before the port of gateways: engine.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER [engine_clients | kv_events]
+# grpcio before the port of gateways: engine.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER [engine_clients | kv_events | adapters]
 set -euo pipefail
 binary=$1 source=$2 tools=$3
 "$source/tests/interop/tools.sh" "$source" "$tools"
