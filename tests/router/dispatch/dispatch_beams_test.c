@@ -1,6 +1,7 @@
 /* dispatch of a beam search: one Decode call for all choices, which is asked again elsewhere until its replies have come, and leaves
  * nothing behind however it ends. The worker is a server that answers as the test says. */
 #include "base/clock.h"
+#include "process/adapter_codec.h"
 #include "router/dispatch/dispatch.h"
 #include "router/dispatch/dispatch_parts.h"
 #include "rpc/server/server.h"
@@ -19,7 +20,7 @@ enum { N_CHOICES = 3, N_BEAMS = 4, N_WORKERS = 2, REPLY_TOKENS = 5000 };
 #define WAIT_NS (20 * NS_PER_S) /* reached only by a failure */
 
 /* How a worker answers its next call. */
-enum answer { ANSWERS, LIES, LACKS_BLOCKS, SAYS_NOTHING, IS_OLDER, HOLDS };
+enum answer { ANSWERS, LIES, LACKS_BLOCKS, LACKS_ADAPTER, SAYS_NOTHING, IS_OLDER, HOLDS };
 
 struct worker {
     struct rpc_server *server;
@@ -29,7 +30,10 @@ struct worker {
     struct rpc_call *_Atomic held;
     struct beam_params asked; /* by the last call */
     float temperature;
+    struct adapter_id adapter;
 };
+
+static const struct adapter_id LAW = {.name = "law", .digest = {1, 2}}; /* all workers have it */
 
 struct rig {
     struct rpc_runtime *server_runtime, *client_runtime;
@@ -79,6 +83,12 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     }
     worker->asked = params.beams;
     worker->temperature = params.temperature;
+    if (adapter_decode(request->adapter, &error, &worker->adapter) != STATUS_OK ||
+        adapter_id_is_none(&worker->adapter) !=
+            !(request->ruled_sampling && request->ruled_sampling->adapted_sampling)) {
+        rpc_call_fail_status(call, STATUS_BUG, "an adapter is without its sampling");
+        return;
+    }
     atomic_fetch_add(&worker->n_calls, 1);
     const int answer = worker->answer;
     switch (answer) {
@@ -90,6 +100,9 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
         break;
     case LACKS_BLOCKS:
         rpc_call_fail_status(call, STATUS_NO_BLOCKS, "no blocks");
+        break;
+    case LACKS_ADAPTER:
+        rpc_call_fail_status(call, STATUS_ADAPTER_MISMATCH, "adapter law is not here");
         break;
     case SAYS_NOTHING:
         rpc_call_finish(call);
@@ -116,7 +129,11 @@ static void start_worker(struct worker *worker)
                                         .methods = METHODS,
                                         .n_methods = 1,
                                         .arg = worker};
-    const struct worker_report ready = {.is_ready = true, .n_blocks = 64, .blocks_usable = 64};
+    const struct worker_report ready = {.is_ready = true,
+                                        .n_blocks = 64,
+                                        .blocks_usable = 64,
+                                        .n_adapters = 1,
+                                        .adapters = {adapter_id_key(&LAW)}};
     struct error error = {""};
     char address[32];
     uint32_t number;
@@ -181,13 +198,14 @@ static void close_rig(void)
 
 TestSuite(dispatch_beams, .init = open_rig, .fini = close_rig);
 
-static enum status ask(uint32_t n_choices)
+static enum status ask_with(uint32_t n_choices, const struct adapter_id *adapter)
 {
     struct generation *generation = generation_create(&rig.call.base, NULL, clock_now_ns());
     cr_assert_not_null(generation);
     generation->token_ids = calloc(20, sizeof *generation->token_ids);
     generation->n_tokens = 20;
     generation->n_choices = n_choices;
+    generation->adapter = *adapter;
     generation->skip_special = true;
     snprintf(generation->request_id, sizeof generation->request_id, "search");
     struct sampling_params *params = &generation->sampling.params;
@@ -200,6 +218,11 @@ static enum status ask(uint32_t n_choices)
     if (status != STATUS_OK)
         generation_destroy(generation);
     return status;
+}
+
+static enum status ask(uint32_t n_choices)
+{
+    return ask_with(n_choices, &(struct adapter_id){.name = ""});
 }
 
 static void pause_briefly(void)
@@ -341,6 +364,37 @@ Test(dispatch_beams, a_worker_of_an_earlier_version_is_named_by_the_field)
     wait_end();
     cr_expect_eq(rig.call.failure.status, STATUS_UNSUPPORTED);
     cr_expect(strstr(rig.call.failure.message, "sampling.beam_width is not supported"), "%s",
+              rig.call.failure.message);
+}
+
+Test(dispatch_beams, have_their_adapter)
+{
+    cr_assert_eq(ask_with(N_CHOICES, &LAW), STATUS_OK);
+    wait_end();
+    cr_expect_eq(rig.call.failure.status, STATUS_OK, "%s", rig.call.failure.message);
+    cr_expect(adapter_id_equal(&asked_worker()->adapter, &LAW));
+    cr_expect_eq(asked_worker()->asked.n_beams, N_BEAMS);
+}
+
+/* Both have told that they have it. */
+Test(dispatch_beams, the_last_word_of_workers_without_the_adapter_reaches_the_client)
+{
+    set_answers(LACKS_ADAPTER, LACKS_ADAPTER);
+    cr_assert_eq(ask_with(N_CHOICES, &LAW), STATUS_OK);
+    wait_end();
+    cr_expect_eq(n_calls(), 2);
+    cr_expect_eq(rig.call.failure.status, STATUS_MODEL_NOT_FOUND);
+    cr_expect(strstr(rig.call.failure.message, "adapter law is not here"), "%s",
+              rig.call.failure.message);
+}
+
+Test(dispatch_beams, a_worker_of_a_version_without_adapters_is_named)
+{
+    set_answers(IS_OLDER, IS_OLDER);
+    cr_assert_eq(ask_with(N_CHOICES, &LAW), STATUS_OK);
+    wait_end();
+    cr_expect_eq(rig.call.failure.status, STATUS_UNSUPPORTED);
+    cr_expect(strstr(rig.call.failure.message, "model, an adapter, is not supported"), "%s",
               rig.call.failure.message);
 }
 
