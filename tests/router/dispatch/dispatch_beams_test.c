@@ -377,14 +377,14 @@ Test(dispatch_beams, have_their_adapter)
 }
 
 /* Both have told that they have it. */
-Test(dispatch_beams, the_last_word_of_workers_without_the_adapter_reaches_the_client)
+Test(dispatch_beams, an_adapter_that_went_meanwhile_is_named)
 {
     set_answers(LACKS_ADAPTER, LACKS_ADAPTER);
     cr_assert_eq(ask_with(N_CHOICES, &LAW), STATUS_OK);
     wait_end();
     cr_expect_eq(n_calls(), 2);
     cr_expect_eq(rig.call.failure.status, STATUS_MODEL_NOT_FOUND);
-    cr_expect(strstr(rig.call.failure.message, "adapter law is not here"), "%s",
+    cr_expect(strstr(rig.call.failure.message, "\"law\" is an adapter that no worker has"), "%s",
               rig.call.failure.message);
 }
 
