@@ -102,8 +102,8 @@ static const struct command COMMANDS[] = {
         .summary = "list LoRA adapters, load and unload them while a worker serves",
         .help = "Prints digest and name of each adapter of a process, after unloading one and "
                 "loading one if asked to.\nLoad it in each context and generation worker: a pair "
-                "needs an adapter on both.\nA load lasts until its files are read: beyond "
-                "deadline_ms it goes on, but nobody waits for it.",
+                "needs an adapter on both.\nA load lasts until its files are read. "
+                "deadline_ms ends the wait for it, not the load.",
         .examples =
             "  kvferry adapter --server 10.0.0.9:50052\n"
             "  kvferry adapter --server 10.0.0.9:50052 --load law=law-2026 --deadline-ms 1m\n"
