@@ -139,14 +139,14 @@ static enum status may_wait(struct router_core *core, const struct route *route)
     return STATUS_OK;
 }
 
-/* It has no call and does not wait: starts one, unless others are to have their turn first. As worker_table_choose,
- * and what lacks. */
-static enum status place(struct router_core *core, struct route *route)
+/* It has no call and does not wait: starts one, unless others are to have their turn first. is_last: they have just had it, and none
+ * can take what there is. As worker_table_choose, and what lacks. */
+static enum status place(struct router_core *core, struct route *route, bool is_last)
 {
     struct pair pair;
     TRY(core_lacks(core));
     TRY(core_choose(core, route, &pair));
-    if (core->stats.waiting > 0)
+    if (core->stats.waiting > 0 && !is_last)
         return STATUS_QUEUE_FULL;
     core_start(core, route, &pair);
     return STATUS_OK;
@@ -182,13 +182,14 @@ enum status router_core_generate(struct router_core *core, void *stream,
     if (request->n_tokens > core->options.prompt_tokens_max)
         return STATUS_INVALID_ARGUMENT;
     core->has_newcomer = true;
-    if (core->stats.waiting >= core->options.wait_max)
+    const bool is_full = core->stats.waiting >= core->options.wait_max;
+    if (is_full)
         core_place_waiting(core); /* who waits for a context worker goes without, then */
     core->has_newcomer = false;
     struct route *route = take_route(core, stream, request);
     if (!route)
         return STATUS_QUEUE_FULL;
-    if (place(core, route) == STATUS_OK)
+    if (place(core, route, is_full) == STATUS_OK)
         return STATUS_OK;
     enum status status = may_wait(core, route);
     if (status != STATUS_OK) {
@@ -269,7 +270,7 @@ void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_t
 static bool place_again(struct router_core *core, struct route *route)
 {
     assert(!route->has_sent && "the client would have the first tokens twice");
-    enum status status = place(core, route);
+    enum status status = place(core, route, false);
     if (status == STATUS_OK)
         return true;
     if (status == STATUS_NOT_FOUND || core->options.wait_max == 0 || core->is_draining)

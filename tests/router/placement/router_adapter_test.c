@@ -123,3 +123,29 @@ Test(router_adapter, one_that_nobody_has_any_more_is_refused_where_none_waits)
     cr_assert_eq(ask(&rig, &stream, A), STATUS_MODEL_NOT_FOUND);
     router_core_destroy(rig.core);
 }
+
+/* Of those that wait none can have the room that there is. */
+Test(router_adapter, a_room_full_of_those_who_wait_for_it_keeps_nobody_else_out)
+{
+    struct router_rig rig = router_rig_open_waiting(2, 0, true, 2);
+    struct stream waiting[2] = {{0}}, refused = {0}, others[3] = {{0}};
+    report(&rig, rig.gen[0], B);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(ask(&rig, &waiting[i], A), STATUS_OK);
+    cr_assert_eq(ask(&rig, &refused, A), STATUS_QUEUE_FULL, "it would wait, too");
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(ask(&rig, &others[i], i == 2 ? B : 0), STATUS_OK);
+        cr_expect_eq(others[i].n_starts, 1);
+    }
+    cr_expect_eq(router_rig_n_waiting(&rig), 2);
+    cr_expect_eq(waiting[0].n_starts + waiting[1].n_starts, 0);
+    report(&rig, rig.gen[1], A);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(waiting[i].n_starts, 1);
+        cr_expect_str_eq(waiting[i].generation_worker, "g1");
+        router_rig_end(&rig, &waiting[i], STATUS_OK);
+    }
+    for (int i = 0; i < 3; i++)
+        router_rig_end(&rig, &others[i], STATUS_OK);
+    router_core_destroy(rig.core);
+}
