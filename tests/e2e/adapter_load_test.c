@@ -15,8 +15,9 @@
 
 enum { PROMPT = 130, LONG_TOKENS = 200, N_BESIDE = 4 };
 
+static const char FOLDER[] = ADAPTERS;
 static const char DEMO_A[] = "a=" ADAPTERS "/demo", DEMO_B[] = "b=" ADAPTERS "/demo_other";
-static const char *const BOTH[] = {"--adapter-folder", ADAPTERS, NULL};
+static const char *const BOTH[] = {"--adapter-folder", FOLDER, NULL};
 static const char *const CROSSING[] = {"--local-prefill-max-tokens", "0", NULL};
 static uint32_t prompt[PROMPT];
 
@@ -235,7 +236,7 @@ Test(adapter_load, another_one_takes_the_name_while_requests_run)
 
 Test(adapter_load, what_cannot_be_loaded_is_refused_in_words)
 {
-    static const char *const both[] = {"--adapter-folder", ADAPTERS, "--adapter-memory", "400K",
+    static const char *const both[] = {"--adapter-folder", FOLDER, "--adapter-memory", "400K",
                                        NULL};
     struct cluster cluster;
     cluster_start(&cluster, &(struct cluster_options){.n_generations = 1, .both = both});

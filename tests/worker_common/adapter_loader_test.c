@@ -239,8 +239,9 @@ Test(adapter_loader, no_folder_but_those_in_the_configured_one)
     write_bytes(path_of("all/file"), (const uint8_t *)"x", 1);
     open_worker(path_of("all"), 0, 0);
 
+    static const char whole[] = LLAMA;
     static const char *const NO_NAMES[] = {"",     ".",       "..",       "../all2",     "/tmp",
-                                           LLAMA,  ".hidden", "whole/",   "whole/../..", "./whole",
+                                           whole,  ".hidden", "whole/",   "whole/../..", "./whole",
                                            "./..", "a/b",     "..\\..\\x"};
     for (size_t i = 0; i < sizeof NO_NAMES / sizeof *NO_NAMES; i++)
         expect_refused("a", NO_NAMES[i], STATUS_INVALID_ARGUMENT, "expected the name of a folder");
