@@ -9,7 +9,7 @@ function(write path)
 endfunction()
 
 write(man/man1/kvferry.1 reference man)
-foreach(command serve generate chat ps trace drain check-model eval calibrate key token version completion router ctx-worker gen-worker)
+foreach(command serve generate chat ps trace drain adapter check-model eval calibrate key token version completion router ctx-worker gen-worker)
     write(man/man1/kvferry-${command}.1 reference man ${command})
 endforeach()
 write(bash-completion/completions/kvferry completion bash)
