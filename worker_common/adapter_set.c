@@ -293,7 +293,7 @@ uint64_t adapter_set_bytes(struct adapter_set *set)
 
 void adapter_set_describe(struct adapter_set *set, struct identity_message *message)
 {
-    struct adapter_id ids[ADAPTERS_MAX];
+    struct adapter_id ids[ADAPTERS_MAX] = {0};
     struct adapters_message *out = &message->adapters;
     const uint32_t n = adapter_set_list(set, ids);
     for (uint32_t i = 0; i < n; i++)
@@ -308,7 +308,7 @@ void adapter_set_describe(struct adapter_set *set, struct identity_message *mess
 void adapter_set_compare(struct adapter_set *set,
                          const Kvferry__Internal__V1__WorkerIdentity *theirs)
 {
-    struct adapter_id ours[ADAPTERS_MAX], other[ADAPTERS_MAX];
+    struct adapter_id ours[ADAPTERS_MAX] = {0}, other[ADAPTERS_MAX];
     struct error ignored = {{0}};
     if (!theirs ||
         adapters_decode(theirs->adapters, theirs->n_adapters, &ignored, other) != STATUS_OK)
