@@ -293,6 +293,42 @@ const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id
     return (const char *)texts->all.bytes + texts->all.starts[id];
 }
 
+size_t tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id,
+                            char text_out[TOKEN_BYTES_MAX])
+{
+    const struct token_texts *texts = &tokenizer->texts;
+    size_t n_bytes, n_text = 0;
+    const char *bytes = tokenizer_token_bytes(tokenizer, id, &n_bytes);
+    if (tokenizer->model.vocab->flags[id] & TOKEN_FLAG_HOLE)
+        return 0;
+    assert(n_bytes <= TOKEN_BYTES_MAX);
+    for (size_t at = 0; at < n_bytes;) {
+        const bool is_space = texts->n_space > 0 && n_bytes - at >= texts->n_space &&
+                              memcmp(bytes + at, texts->space, texts->n_space) == 0;
+        text_out[n_text++] = is_space ? ' ' : bytes[at];
+        at += is_space ? texts->n_space : 1;
+    }
+    return n_text;
+}
+
+/* It leaves out blanks at the ends, if anything. */
+static bool only_trims(const struct text_steps *steps)
+{
+    for (unsigned i = 0; i < steps->n; i++) {
+        const struct text_step *step = &steps->steps[i];
+        if (step->kind != TEXT_STEP_STRIP || step->n_bytes != 1 || step->bytes[0] != ' ')
+            return false;
+    }
+    return true;
+}
+
+bool tokenizer_texts_join(const struct tokenizer *tokenizer)
+{
+    const struct token_texts *texts = &tokenizer->texts;
+    return !texts->ends_word && !texts->leaves_out_repeats && !texts->first.starts &&
+           texts->runs.n == 0 && only_trims(&texts->whole);
+}
+
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
 {
     assert(id < tokenizer->model.vocab->n_ids);

@@ -106,6 +106,14 @@ uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer);
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
                                   size_t *n_bytes_out);
 
+/* The text that id adds to others before it; none of a hole. id < n_ids. Returns its bytes, perhaps part of a UTF-8 character. */
+size_t tokenizer_token_text(const struct tokenizer *tokenizer, uint32_t id,
+                            char text_out[TOKEN_BYTES_MAX]);
+/* Whether a text is these texts of its tokens, one after the other, but for blanks at its ends. Not where the decoder puts a space between
+ * tokens by what the last one was, has another text for the first one, leaves out one that comes again, or changes the whole text in another
+ * way. */
+bool tokenizer_texts_join(const struct tokenizer *tokenizer);
+
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id); /* id < n_ids */
 
 struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer);

@@ -252,3 +252,70 @@ Test(token_decoder, id_of_a_models_padding_writes_nothing)
     cr_assert_eq(token_decoder_push(&decoder, UINT32_MAX, text), 0);
     tokenizer_destroy(tokenizer);
 }
+
+/* ---- tokens whose texts join ---- */
+
+static size_t trim(const char **text_inout, size_t n)
+{
+    for (; n > 0 && **text_inout == ' '; n--)
+        (*text_inout)++;
+    while (n > 0 && (*text_inout)[n - 1] == ' ')
+        n--;
+    return n;
+}
+
+/* Whether the text of these tokens is what each has alone; what is no UTF-8 is not looked at. */
+static bool join(const struct tokenizer *tokenizer, const uint32_t *ids, size_t n_ids)
+{
+    char joined[TEXT_MAX], whole[TEXT_MAX];
+    const char *a = joined, *b = whole;
+    struct decode_input input = {ids, n_ids, false};
+    struct text_buffer text = {.bytes = whole, .bytes_max = sizeof whole};
+    size_t n = 0;
+    for (size_t i = 0; i < n_ids; i++) {
+        n += tokenizer_token_text(tokenizer, ids[i], joined + n);
+    }
+    if (utf8_first_invalid(joined, n) != n)
+        return true;
+    cr_assert_eq(tokenizer_decode(tokenizer, &input, &text, NULL), STATUS_OK);
+    n = trim(&a, n);
+    return n == trim(&b, text.n_bytes) && memcmp(a, b, n) == 0;
+}
+
+static uint32_t count_unjoined(const struct tokenizer *tokenizer)
+{
+    enum { N_ROUNDS = 20000, IDS_MAX = 6 };
+    uint32_t random = 7, ids[IDS_MAX], n_unjoined = 0;
+    for (int round = 0; round < N_ROUNDS; round++) {
+        const size_t n_ids = 1 + (size_t)round % IDS_MAX;
+        for (size_t i = 0; i < n_ids; i++) {
+            random = random * 1664525 + 1013904223;
+            ids[i] = (random >> 8) % tokenizer_n_ids(tokenizer);
+        }
+        n_unjoined += !join(tokenizer, ids, n_ids);
+    }
+    return n_unjoined;
+}
+
+static void expect_join(const char *name, bool joins)
+{
+    char folder[320];
+    snprintf(folder, sizeof folder, "tests/golden/tokenizer/%s", name);
+    struct tokenizer *tokenizer = tokenizer_of_tree(folder);
+    const uint32_t n_unjoined = count_unjoined(tokenizer);
+    cr_expect_eq(tokenizer_texts_join(tokenizer), joins, "%s", name);
+    cr_expect_eq(n_unjoined == 0, joins, "%s: %u do not join", name, n_unjoined);
+    tokenizer_destroy(tokenizer);
+}
+
+Test(token_decoder, texts_of_tokens_join_where_the_tokenizer_says_so)
+{
+    static const char *const JOIN[] = {"gpt2", "llama3", "qwen2",   "falcon",
+                                       "clip", "llama2", "mistral", "gemma",
+                                       "t5",   "holes",  "tekken",  "spm_plain"};
+    static const char *const OTHERS[] = {"bert", "openai_gpt", "metaspace_never"};
+    for (size_t i = 0; i < sizeof JOIN / sizeof *JOIN; i++)
+        expect_join(JOIN[i], true);
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        expect_join(OTHERS[i], false);
+}
