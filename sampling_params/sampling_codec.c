@@ -258,6 +258,29 @@ static void encode_constraint(const struct reply_constraint *constraint,
     }
 }
 
+void stop_texts_decode(const Kvferry__V1__SamplingParams *message, struct stop_texts *stops_out)
+{
+    stops_out->n = bounded(message->n_stop);
+    for (uint32_t i = 0; i < stops_out->n && i < STOP_STRINGS_MAX; i++) {
+        stops_out->bytes[i] = bounded(message->stop[i].len);
+        stops_out->texts[i] = (const char *)message->stop[i].data;
+    }
+}
+
+static void encode_stops(const struct stop_texts *stops, struct sampling_message *message_out)
+{
+    assert(stops->n <= STOP_STRINGS_MAX);
+    for (uint32_t i = 0; i < stops->n; i++) {
+        const union { /* packing only reads it */
+            const char *in;
+            uint8_t *out;
+        } text = {.in = stops->texts[i]};
+        message_out->stops[i] = (ProtobufCBinaryData){stops->bytes[i], text.out};
+    }
+    message_out->params.n_stop = stops->n;
+    message_out->params.stop = message_out->stops;
+}
+
 static void encode_rules(const struct token_rules *rules,
                          Kvferry__Internal__V1__RuledSampling *message_out)
 {
@@ -308,6 +331,8 @@ void sampling_message_make(const struct sampling_params *params,
         encode_constraint(&params->rules->constraint, message_out);
         message_out->params.constraint = &message_out->constraint;
     }
+    if (params->rules)
+        encode_stops(&params->rules->stops, message_out);
     const bool is_newest = newest_field(&message_out->params) != NULL;
     const bool is_newer = newer_field(&message_out->params) != NULL;
     const bool is_search = beam_params_search(&params->beams);
@@ -338,8 +363,12 @@ static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *m
                                    const Kvferry__V1__SamplingParams *params)
 {
     struct reply_constraint constraint;
+    struct stop_texts stops = {0};
     reply_constraint_decode(params ? params->constraint : NULL, &constraint);
+    if (message->beam_sampling)
+        stop_texts_decode(message->beam_sampling, &stops);
     return (struct token_rules){.constraint = constraint,
+                                .stops = stops,
                                 .n_biases = bounded(message->n_biases),
                                 .bias_ids = message->bias_token_ids,
                                 .biases = message->biases,

@@ -6,7 +6,8 @@
  *     router --complete---> workers: an absent field is an error of the sender and is refused by name
  *
  * Parameters with rules (sampling_has_rules), and those that ask for scores of the prompt, are a RuledSampling in place of a SamplingParams, so that a worker that does not know
- * them refuses them; so are those of a request with an adapter. What only the router uses is not handled here: stop strings, texts of bad words, what text leaves out.
+ * them refuses them; so are those of a request with an adapter. What only the router uses is not handled here: stop strings but for those of beam searches, texts of bad
+ * words, what text leaves out.
  *
  * Thread: any; no state.
  */
@@ -31,6 +32,9 @@ MUST_CHECK enum status sampling_decode(const Kvferry__V1__SamplingParams *messag
 void reply_constraint_decode(const Kvferry__V1__Constraint *message,
                              struct reply_constraint *constraint_out);
 
+/* Of the field stop. Borrows the message's texts. A length that is no 32 bits is the most that is. */
+void stop_texts_decode(const Kvferry__V1__SamplingParams *message, struct stop_texts *stops_out);
+
 /* Makes a complete message, without rules of tokens; borrows the arrays of params. */
 void sampling_encode(const struct sampling_params *params,
                      Kvferry__V1__SamplingParams *message_out);
@@ -40,6 +44,7 @@ struct sampling_message {
     Kvferry__V1__SamplingParams params;
     Kvferry__V1__Constraint constraint;
     Kvferry__V1__ConstraintChoices choices;
+    ProtobufCBinaryData stops[STOP_STRINGS_MAX];
     Kvferry__Internal__V1__RuledSampling ruled;
     Kvferry__V1__SamplingParams *sampling;
     Kvferry__Internal__V1__RuledSampling *ruled_sampling;

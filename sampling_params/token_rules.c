@@ -11,7 +11,7 @@
 bool token_rules_is_empty(const struct token_rules *rules)
 {
     return rules->n_biases == 0 && rules->n_allowed == 0 && rules->n_bad == 0 &&
-           rules->constraint.kind == REPLY_FREE;
+           rules->constraint.kind == REPLY_FREE && rules->stops.n == 0;
 }
 
 /* ---- faults ---- */
@@ -116,13 +116,29 @@ static bool find_in_constraint(const struct reply_constraint *constraint,
     return false;
 }
 
+static bool find_in_stops(const struct stop_texts *stops, struct sampling_fault *fault_out)
+{
+    char field[40], value[32];
+    if (stops->n > STOP_STRINGS_MAX)
+        return sampling_fault_set_count(fault_out, "stop", stops->n, "at most 16 strings");
+    for (uint32_t i = 0; i < stops->n; i++) {
+        if (stops->bytes[i] >= 1 && stops->bytes[i] <= STOP_STRING_BYTES_MAX)
+            continue;
+        snprintf(field, sizeof field, "stop[%" PRIu32 "]", i);
+        snprintf(value, sizeof value, "of %" PRIu32 " bytes", stops->bytes[i]);
+        return sampling_fault_set(fault_out, field, value, "of 1 .. 256 bytes");
+    }
+    return false;
+}
+
 bool token_rules_find_fault(const struct token_rules *rules, uint32_t vocabulary,
                             struct sampling_fault *fault_out)
 {
     return find_in_biases(rules, vocabulary, fault_out) ||
            find_in_allowed(rules, vocabulary, fault_out) ||
            find_in_bad(rules, vocabulary, fault_out) ||
-           find_in_constraint(&rules->constraint, fault_out);
+           find_in_constraint(&rules->constraint, fault_out) ||
+           find_in_stops(&rules->stops, fault_out);
 }
 
 /* ---- a copy ---- */
@@ -137,8 +153,8 @@ static void *put(uint32_t **at, const void *from, uint32_t n)
     return to;
 }
 
-/* The pointers to the texts lie at at, the texts at bytes. */
-static void put_texts(struct reply_constraint *constraint, const char **at, char *bytes)
+/* The pointers to the texts lie at at, the texts at bytes. Returns where they end. */
+static char *put_texts(struct reply_constraint *constraint, const char **at, char *bytes)
 {
     for (uint32_t i = 0; i < constraint->n_texts; i++) {
         const size_t n = strlen(constraint->texts[i]) + 1;
@@ -147,6 +163,24 @@ static void put_texts(struct reply_constraint *constraint, const char **at, char
         bytes += n;
     }
     constraint->texts = at;
+    return bytes;
+}
+
+static size_t stop_bytes(const struct stop_texts *stops)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < stops->n; i++)
+        bytes += stops->bytes[i];
+    return bytes;
+}
+
+static void put_stops(struct stop_texts *stops, char *bytes)
+{
+    for (uint32_t i = 0; i < stops->n; i++) {
+        memcpy(bytes, stops->texts[i], stops->bytes[i]);
+        stops->texts[i] = bytes;
+        bytes += stops->bytes[i];
+    }
 }
 
 struct token_rules *token_rules_copy(const struct token_rules *rules)
@@ -155,7 +189,8 @@ struct token_rules *token_rules_copy(const struct token_rules *rules)
     const size_t n_words = 2 * (size_t)rules->n_biases + rules->n_allowed + rules->n_bad +
                            rules->n_bad_ids;
     const uint32_t n_texts = rules->constraint.n_texts;
-    const size_t text_bytes = reply_constraint_bytes(&rules->constraint) + n_texts;
+    const size_t text_bytes = reply_constraint_bytes(&rules->constraint) + n_texts +
+                              stop_bytes(&rules->stops);
     struct token_rules *copy = malloc(sizeof *copy + n_texts * sizeof(char *) +
                                       n_words * sizeof(uint32_t) + text_bytes);
     if (!copy)
@@ -170,6 +205,6 @@ struct token_rules *token_rules_copy(const struct token_rules *rules)
     copy->bad_lengths = put(&at, rules->bad_lengths, rules->n_bad);
     copy->bad_ids = put(&at, rules->bad_ids, rules->n_bad_ids);
     assert((size_t)(at - words) == n_words);
-    put_texts(&copy->constraint, texts, (char *)at);
+    put_stops(&copy->stops, put_texts(&copy->constraint, texts, (char *)at));
     return copy;
 }

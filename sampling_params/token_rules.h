@@ -1,6 +1,6 @@
 /*
  * token_rules - which tokens of a request may be drawn, and how much likelier: logit_bias, allowed_token_ids, bad_words, and the
- * constraint of the reply's text.
+ * constraint of the reply's text; and which texts end a beam.
  *
  * A sequence (of bad_words) forbids its last token wherever the tokens before it are the last generated ones.
  *
@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "sampling_params/reply_constraint.h"
+#include "sampling_params/stop_texts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +27,7 @@
 /* Of all lists together. */
 #define TOKEN_RULES_ELEMENTS_MAX                                                                   \
     (2 * LOGIT_BIASES_MAX + ALLOWED_TOKEN_IDS_MAX +                                                \
-     BAD_SEQUENCES_MAX * (1 + BAD_SEQUENCE_IDS_MAX) + REPLY_CHOICES_MAX)
+     BAD_SEQUENCES_MAX * (1 + BAD_SEQUENCE_IDS_MAX) + REPLY_CHOICES_MAX + STOP_STRINGS_MAX)
 
 struct sampling_fault;
 
@@ -42,13 +43,14 @@ struct token_rules {
     uint32_t n_bad_ids;
     const uint32_t *bad_ids; /* [n_bad_ids], of one sequence after the other */
     struct reply_constraint constraint;
+    struct stop_texts stops; /* of a beam search; else none */
 };
 
 /* There are none. */
 bool token_rules_is_empty(const struct token_rules *rules);
 
 /* Finds the first fault: too many, an id that is not below the vocabulary, a bias out of range (NaN is), a token with two biases,
- * lengths that do not fit the ids, a constraint that says nothing. */
+ * lengths that do not fit the ids, a constraint that says nothing, a stop string of no size or too long. */
 bool token_rules_find_fault(const struct token_rules *rules, uint32_t vocabulary,
                             struct sampling_fault *fault_out);
 

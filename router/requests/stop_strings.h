@@ -10,12 +10,11 @@
  */
 #pragma once
 
+#include "sampling_params/stop_texts.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define STOP_STRINGS_MAX      16u
-#define STOP_STRING_BYTES_MAX 256u
 
 struct stop_strings {
     uint32_t n;

@@ -74,7 +74,7 @@ Test(rules, hold_behind_pauses)
 
     const uint32_t biased[1] = {plain[0].tokens[1]}, lengths[1] = {2};
     const uint32_t bad[2] = {plain[1].tokens[20], plain[1].tokens[21]};
-    const struct token_rules rules = {1, biased, BIASES, 0, NULL, 1, lengths, 2, bad, {0}};
+    const struct token_rules rules = {1, biased, BIASES, 0, NULL, 1, lengths, 2, bad, {0}, {0}};
     sampling.rules = &rules;
     sampling.min_tokens = N_NEW;
     sampling.stop_token_ids[0] = plain[0].tokens[5];

@@ -233,3 +233,42 @@ Test(beam_params, a_search_is_alone_in_its_place_and_is_one)
     expect_refused(NULL, &search.ruled,
                    "sampling.temperature is absent; requests between processes have it");
 }
+
+/* ---- stop strings ---- */
+
+Test(beam_params, have_stop_strings_that_survive_the_wire)
+{
+    const struct token_rules rules = {
+        .stops = {.n = 2, .bytes = {3, 2}, .texts = {"a\0b", "\xc3\xa9"}}};
+    struct sampling_params params = search_of(4, 2), again;
+    struct error error = {0};
+    params.rules = &rules;
+    cr_assert_eq(cross(&params, &again, &error), STATUS_OK, "%s", error.text);
+    cr_assert_not_null(again.rules);
+    cr_assert_eq(again.rules->stops.n, 2);
+    cr_expect_eq(again.rules->stops.bytes[0], 3);
+    cr_expect_arr_eq(again.rules->stops.texts[0], "a\0b", 3);
+    cr_expect_eq(again.rules->stops.bytes[1], 2);
+    cr_expect_arr_eq(again.rules->stops.texts[1], "\xc3\xa9", 2);
+}
+
+Test(beam_params, have_stop_strings_that_are_checked)
+{
+    static uint8_t text[257];
+    ProtobufCBinaryData stops[17];
+    const struct sampling_params params = search_of(4, 2);
+    struct sampling_message search;
+    for (int i = 0; i < 17; i++)
+        stops[i] = (ProtobufCBinaryData){1, text};
+    sampling_message_make(&params, &search);
+    search.params.stop = stops;
+    search.params.n_stop = 17;
+    expect_refused(NULL, &search.ruled, "sampling.stop is 17; it must be at most 16 strings");
+    search.params.n_stop = 2;
+    stops[1].len = 0;
+    expect_refused(NULL, &search.ruled,
+                   "sampling.stop[1] is of 0 bytes; it must be of 1 .. 256 bytes");
+    stops[1].len = 257;
+    expect_refused(NULL, &search.ruled,
+                   "sampling.stop[1] is of 257 bytes; it must be of 1 .. 256 bytes");
+}

@@ -166,7 +166,8 @@ Test(sampling_message, filters_survive_the_wire_out_of_reach_of_an_older_worker)
 
 Test(sampling_message, rules_survive_the_wire)
 {
-    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD, {0}};
+    const struct token_rules rules = {2,       BIAS_IDS, BIASES, 2,   ALLOWED, 1,
+                                      LENGTHS, 2,        BAD,    {0}, {0}};
     struct sampling_params params = SAMPLING_GREEDY, again;
     struct token_rules into;
     struct error error = {0};
@@ -278,7 +279,8 @@ Test(sampling_message, without_rules_it_is_what_it_was)
 
 Test(sampling_message, what_does_not_fit_is_refused_by_name)
 {
-    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD, {0}};
+    const struct token_rules rules = {2,       BIAS_IDS, BIASES, 2,   ALLOWED, 1,
+                                      LENGTHS, 2,        BAD,    {0}, {0}};
     struct sampling_params params = SAMPLING_GREEDY, again;
     struct sampling_message message;
     struct token_rules into;

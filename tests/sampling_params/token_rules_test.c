@@ -139,6 +139,40 @@ Test(token_rules, a_copy_is_its_own)
     cr_assert_not(token_rules_is_empty(&rules));
 }
 
+Test(token_rules, have_stop_strings_of_a_size)
+{
+    struct token_rules rules = {.stops = {.n = 2, .bytes = {1, 256}, .texts = {"a", "b"}}};
+    struct sampling_fault fault;
+    cr_assert_not(token_rules_is_empty(&rules));
+    cr_assert_not(token_rules_find_fault(&rules, VOCABULARY, &fault), "%s", fault.field);
+    rules.stops.bytes[1] = 0;
+    expect_fault(&rules, "stop[1]", "of 0 bytes");
+    rules.stops.bytes[0] = 257;
+    expect_fault(&rules, "stop[0]", "of 257 bytes");
+    rules.stops.n = 17;
+    expect_fault(&rules, "stop", "17");
+    rules.stops.n = UINT32_MAX;
+    expect_fault(&rules, "stop", "4294967295");
+}
+
+Test(token_rules, a_copy_has_its_own_stop_strings_behind_its_texts)
+{
+    char stop[] = "a\0b", choice[] = "yes";
+    const char *texts[] = {choice};
+    struct token_rules rules = sample();
+    rules.constraint = (struct reply_constraint){REPLY_CHOICES, 1, texts};
+    rules.stops = (struct stop_texts){.n = 2, .bytes = {3, 1}, .texts = {stop, "c"}};
+    struct token_rules *copy = token_rules_copy(&rules);
+    cr_assert_not_null(copy);
+    memset(stop, '?', sizeof stop);
+    choice[0] = '?';
+    cr_assert_eq(copy->stops.n, 2);
+    cr_assert_arr_eq(copy->stops.texts[0], "a\0b", 3);
+    cr_assert_arr_eq(copy->stops.texts[1], "c", 1);
+    cr_assert_str_eq(copy->constraint.texts[0], "yes");
+    free(copy);
+}
+
 Test(token_rules, a_copy_has_its_own_texts)
 {
     char first[] = "yes", second[] = "";

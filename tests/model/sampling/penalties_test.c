@@ -175,7 +175,7 @@ Test(penalties, a_token_has_one_entry_whatever_adds_to_it)
     static const uint32_t TOKENS[] = {1, 2, 2, 3}, BIAS_IDS[] = {2, 9, 3}, LENGTHS[] = {1, 2};
     static const uint32_t BAD[] = {3, 3, 9};
     static const float BIASES[] = {0.5f, -1, 7};
-    const struct token_rules rules = {3, BIAS_IDS, BIASES, 0, NULL, 2, LENGTHS, 3, BAD, {0}};
+    const struct token_rules rules = {3, BIAS_IDS, BIASES, 0, NULL, 2, LENGTHS, 3, BAD, {0}, {0}};
     struct sampling_params params = SAMPLING_GREEDY;
     const struct draw draw = {.params = &params, .tokens = TOKENS, .n_prompt = 1, .n_tokens = 4};
     struct penalties penalties;
