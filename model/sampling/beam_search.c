@@ -14,22 +14,28 @@ struct ended {
     float score;
     uint32_t n_tokens, parent, token_id; /* parent: of the step before its last token */
     bool is_end;
+    uint32_t stop;
 };
 
 struct candidate_beam {
     struct beam beam;
     bool has_ended, is_end;
+    uint32_t stop;
+    struct beam_stop_state state;
 };
 
 struct beam_search {
     struct beam_params params;
-    uint32_t max_tokens, n_ends, n_ranked;
+    uint32_t max_tokens, min_tokens, n_ends, n_ranked;
+    struct beam_stops *stops; /* NULL: none */
+    struct beam_texts texts;
     uint32_t end_ids[RANKED_ROW_MAX];
     uint32_t n_tokens, n_running, n_ended;
     bool is_over;
     bool may_improve; /* a running beam may become better than the worst that has ended */
     struct beam running[BEAMS_MAX];
-    struct ended ended[BEAMS_MAX]; /* best first */
+    struct beam_stop_state states[BEAMS_MAX]; /* of the running ones */
+    struct ended ended[BEAMS_MAX];            /* best first */
     struct candidate_beam candidates[RANKED_ROW_MAX];
     struct node nodes[]; /* [max_tokens][n_beams] */
 };
@@ -65,8 +71,16 @@ enum status beam_search_create(const struct beam_search_options *options,
     struct beam_search *search = malloc(sizeof *search + n_nodes * sizeof *search->nodes);
     if (!search)
         return STATUS_NO_MEMORY;
+    search->stops = NULL;
+    if (options->stops && options->stops->n > 0 &&
+        beam_stops_create(options->stops, &search->stops) != STATUS_OK) {
+        free(search);
+        return STATUS_NO_MEMORY;
+    }
+    search->texts = (struct beam_texts){0};
     search->params = *params;
     search->max_tokens = options->max_tokens;
+    search->min_tokens = options->min_tokens;
     search->n_ends = options->n_ends;
     search->n_ranked = beam_params_rank_count(params, options->n_ends);
     if (options->n_ends > 0)
@@ -78,7 +92,15 @@ enum status beam_search_create(const struct beam_search_options *options,
 
 void beam_search_destroy(struct beam_search *search)
 {
+    if (!search)
+        return;
+    beam_stops_destroy(search->stops);
     free(search);
+}
+
+void beam_search_set_texts(struct beam_search *search, const struct beam_texts *texts)
+{
+    search->texts = *texts;
 }
 
 void beam_search_restart(struct beam_search *search)
@@ -86,6 +108,7 @@ void beam_search_restart(struct beam_search *search)
     search->n_tokens = search->n_ended = 0;
     search->n_running = 1;
     search->running[0] = (struct beam){0};
+    search->states[0] = (struct beam_stop_state){0};
     search->is_over = false;
     search->may_improve = true;
 }
@@ -103,6 +126,18 @@ static bool is_end(const struct beam_search *search, uint32_t token_id)
         if (search->end_ids[i] == token_id)
             return true;
     return false;
+}
+
+/* The stop string that the candidate's token completes; its state is that behind it. */
+static uint32_t find_stop(const struct beam_search *search, struct candidate_beam *candidate)
+{
+    char text[BEAM_TOKEN_BYTES_MAX];
+    candidate->state = search->states[candidate->beam.parent];
+    if (!search->stops || search->n_tokens < search->min_tokens)
+        return BEAM_STOP_NONE;
+    assert(search->texts.text && "who has stop strings has texts");
+    const size_t n = search->texts.text(search->texts.arg, candidate->beam.token_id, text);
+    return beam_stops_push(search->stops, &candidate->state, text, n);
 }
 
 /* Puts it in its place among the first n_ranked; a row comes by rank, and earlier beams first. False: it is behind them all. */
@@ -131,7 +166,9 @@ static uint32_t choose(struct beam_search *search, const struct ranked_row *cons
                 break;
     for (uint32_t i = 0; i < n; i++) {
         struct candidate_beam *candidate = &search->candidates[i];
-        candidate->is_end = is_end(search, candidate->beam.token_id);
+        const bool is_end_id = is_end(search, candidate->beam.token_id);
+        candidate->stop = is_end_id ? BEAM_STOP_NONE : find_stop(search, candidate);
+        candidate->is_end = is_end_id || candidate->stop != BEAM_STOP_NONE;
         candidate->has_ended = candidate->is_end || search->n_tokens + 1 == search->max_tokens;
     }
     return n;
@@ -173,7 +210,8 @@ static void take_ended(struct beam_search *search, uint32_t n)
                                                .n_tokens = search->n_tokens + 1,
                                                .parent = candidate->beam.parent,
                                                .token_id = candidate->beam.token_id,
-                                               .is_end = candidate->is_end});
+                                               .is_end = candidate->is_end,
+                                               .stop = candidate->stop});
     }
 }
 
@@ -186,6 +224,7 @@ static void take_running(struct beam_search *search, uint32_t n)
         if (search->candidates[i].has_ended)
             continue;
         nodes[n_running] = (struct node){beam->token_id, beam->parent};
+        search->states[n_running] = search->candidates[i].state;
         search->running[n_running++] = *beam;
     }
     search->n_running = n_running;
@@ -247,7 +286,7 @@ struct beam_result beam_search_result(const struct beam_search *search, uint32_t
 {
     assert(i < search->n_ended);
     const struct ended *ended = &search->ended[i];
-    return (struct beam_result){ended->score, ended->n_tokens, ended->is_end};
+    return (struct beam_result){ended->score, ended->n_tokens, ended->is_end, ended->stop};
 }
 
 void beam_search_tokens(const struct beam_search *search, uint32_t i, uint32_t *tokens_out)

@@ -7,7 +7,8 @@
  *
  *     score       of a beam: the sum of its tokens' log-probabilities after the request's rules, in float32
  *     candidates  the tokens behind the running beams with the best scores, n_beams * (1 + the number of ends, at least 1) of them
- *     ended       of the first n_beams candidates, those whose token is an end, or the last of max_tokens; their score is
+ *     ended       of the first n_beams candidates, those whose token is an end, completes a stop string behind the first min_tokens
+ *                 tokens (beam_stops.h), or is the last of max_tokens; their score is
  *                 divided by length ^ length_penalty, and the n_beams best of all steps are kept
  *     running     the first n_beams candidates that are none of these
  *     over        when n_beams have ended and no running beam can be better: of what length the best one may become is said by
@@ -23,19 +24,29 @@
 #pragma once
 
 #include "base/status.h"
+#include "model/sampling/beam_stops.h"
 #include "model/sampling/penalties.h"
 #include "sampling_params/ranked_row.h"
 #include "sampling_params/sampling_params.h"
 
-#define BEAM_ENDS_MAX (STOP_TOKEN_IDS_MAX + PENALTIES_ENDS_MAX)
+#define BEAM_TOKEN_BYTES_MAX 1024u
+#define BEAM_ENDS_MAX        (STOP_TOKEN_IDS_MAX + PENALTIES_ENDS_MAX)
 
 struct beam_search;
 
 struct beam_search_options {
     struct beam_params params; /* n_beams at least 1 */
     uint32_t max_tokens;
-    const uint32_t *end_ids; /* [n_ends] of different tokens; copied */
-    uint32_t n_ends;         /* beam_params_rank_count is at most RANKED_ROW_MAX */
+    const uint32_t *end_ids;        /* [n_ends] of different tokens; copied */
+    uint32_t n_ends;                /* beam_params_rank_count is at most RANKED_ROW_MAX */
+    const struct stop_texts *stops; /* NULL, or none of them: no text ends a reply; copied */
+    uint32_t min_tokens;            /* of a reply, whose texts complete no stop string */
+};
+
+/* The text that a token adds to a reply, perhaps a part of a character. Returns its bytes. */
+struct beam_texts {
+    size_t (*text)(const void *arg, uint32_t token_id, char text_out[BEAM_TOKEN_BYTES_MAX]);
+    const void *arg;
 };
 
 /* A beam of the present step. */
@@ -53,7 +64,9 @@ uint32_t beam_search_ends(const struct sampling_params *params, const uint32_t *
 MUST_CHECK enum status beam_search_create(const struct beam_search_options *options,
                                           struct beam_search **search_out);
 void beam_search_destroy(struct beam_search *search); /* NULL is fine */
-/* As after create. */
+/* A search with stops needs it before its first step. */
+void beam_search_set_texts(struct beam_search *search, const struct beam_texts *texts);
+/* As after create, with the texts that it has. */
 void beam_search_restart(struct beam_search *search);
 
 /* Tokens of a row that a step needs: fewer are fine where the rules leave fewer. */
@@ -71,7 +84,8 @@ bool beam_search_is_over(const struct beam_search *search);
 struct beam_result {
     float score;
     uint32_t n_tokens;
-    bool is_end; /* its last token is an end */
+    bool is_end;   /* its last token is an end, or completes a stop string, */
+    uint32_t stop; /* which is this one; BEAM_STOP_NONE: it does not */
 };
 uint32_t beam_search_n_results(const struct beam_search *search);
 struct beam_result beam_search_result(const struct beam_search *search, uint32_t i);
