@@ -93,25 +93,35 @@ static void order_destroy(struct constraint_order *order)
 
 /* ---- compiling; on the thread ---- */
 
+/* Once, whatever is asked for. */
+static void tell(struct constraint_desk *desk, enum status status, const struct error *why)
+{
+    if (!desk->has_told)
+        log_warn("constraints cannot be compiled, and stop strings cannot end beams: %s",
+                 why->text[0] ? why->text : status_text(status));
+    desk->has_told = true;
+}
+
+static enum status load_tokenizer(struct constraint_desk *desk, struct error *why)
+{
+    return desk->tokenizer ? STATUS_OK
+                           : tokenizer_load(desk->options.folder, why, &desk->tokenizer);
+}
+
 static enum status make_compiler(struct constraint_desk *desk, struct error *error)
 {
     const struct constraint_desk_options *options = &desk->options;
     struct error why = {0};
     if (desk->compiler)
         return STATUS_OK;
-    enum status status = STATUS_OK;
-    if (!desk->tokenizer)
-        status = tokenizer_load(options->folder, &why, &desk->tokenizer);
+    enum status status = load_tokenizer(desk, &why);
     if (status == STATUS_OK)
         status = constraint_compiler_create(desk->tokenizer, options->vocabulary, options->ends,
                                             options->n_ends, &options->limits, &why,
                                             &desk->compiler);
     if (status == STATUS_OK)
         return STATUS_OK;
-    if (!desk->has_told)
-        log_warn("constraints cannot be compiled: %s",
-                 why.text[0] ? why.text : status_text(status));
-    desk->has_told = true;
+    tell(desk, status, &why);
     if (status == STATUS_NO_MEMORY)
         return status;
     const char *lack = status == STATUS_UNSUPPORTED && desk->tokenizer
@@ -123,6 +133,28 @@ static enum status make_compiler(struct constraint_desk *desk, struct error *err
 static bool is_over(void *arg)
 {
     return atomic_load(&((struct constraint_order *)arg)->is_over);
+}
+
+/* For stop strings. */
+static void give_tokenizer(struct constraint_desk *desk, struct constraint_order *order)
+{
+    struct constraint_done *done = &order->done;
+    struct error why = {0};
+    done->status = load_tokenizer(desk, &why);
+    if (done->status == STATUS_NO_MEMORY) {
+        error_write(&done->error, "sampling.stop: %s", status_text(done->status));
+    } else if (done->status != STATUS_OK) {
+        tell(desk, done->status, &why);
+        done->status = error_set(&done->error, STATUS_UNSUPPORTED,
+                                 "sampling.stop: with beam_width, it needs a tokenizer in the "
+                                 "worker's model folder, which has none that can be used");
+    } else if (!tokenizer_texts_join(desk->tokenizer)) {
+        done->status = error_set(&done->error, STATUS_UNSUPPORTED,
+                                 "sampling.stop: with beam_width, it needs a tokenizer whose "
+                                 "tokens have the same text in every place");
+    } else {
+        done->tokenizer = desk->tokenizer;
+    }
 }
 
 static void compile(struct constraint_desk *desk, struct constraint_order *order)
@@ -192,7 +224,10 @@ static void *run(void *arg)
     struct constraint_desk *desk = arg;
     struct constraint_order *order;
     while ((order = next_order(desk))) {
-        compile(desk, order);
+        if (order->rules->constraint.kind == REPLY_FREE)
+            give_tokenizer(desk, order);
+        else
+            compile(desk, order);
         put_done(desk, order);
     }
     return NULL;

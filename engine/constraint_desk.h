@@ -1,9 +1,9 @@
 /*
  * constraint_desk - compiles the constraints of requests (text/constraint), on a thread of its own.
  *
- *     engine: order ... take: the constraint, or what is wrong with it
+ *     engine: order ... take: the constraint, or what is wrong with it; of a text that is REPLY_FREE the tokenizer alone
  *
- * Tenants take turns; the orders of a tenant are compiled in the order of their arrival. The first one loads the model's tokenizer, which a worker needs for nothing else;
+ * Tenants take turns; the orders of a tenant are compiled in the order of their arrival. The first one loads the model's tokenizer, which a worker needs for nothing else but stop strings of beam searches;
  * until that succeeds, each further order tries again.
  *
  * Bounds: waiting_max orders that were not taken, of which half may be of one tenant if there are tenants; a compilation has those of constraint.h. Who orders ends the wait, but not a compilation
@@ -19,6 +19,7 @@
 
 struct constraint_desk;
 struct constraint_order;
+struct tokenizer;
 
 struct constraint_desk_options {
     const char *folder; /* the model's; borrowed, as is ends */
@@ -40,7 +41,7 @@ void constraint_desk_on_done(struct constraint_desk *desk, void (*done)(void *ar
 /* The most that an order waits and is compiled: twice limits.compile_ns. NULL: 0. */
 uint64_t constraint_desk_limit_ns(const struct constraint_desk *desk);
 
-/* Copies the text. tenant: as struct standing has it. QUEUE_FULL, NO_MEMORY. */
+/* Copies the text. REPLY_FREE: the tokenizer is wanted, whose tokens' texts stop strings need. tenant: as struct standing has it. QUEUE_FULL, NO_MEMORY. */
 MUST_CHECK enum status constraint_desk_order(struct constraint_desk *desk,
                                              const struct reply_constraint *text, uint64_t tenant,
                                              struct constraint_order **order_out);
@@ -54,7 +55,8 @@ void constraint_desk_cancel(struct constraint_desk *desk, struct constraint_orde
  * INVALID_ARGUMENT where it takes too long. */
 struct constraint_done {
     const struct constraint_order *order; /* gone; only to be compared */
-    struct constraint *constraint;
+    struct constraint *constraint;        /* NULL: of REPLY_FREE, */
+    const struct tokenizer *tokenizer;    /* for which this is there; the desk's */
     enum status status;
     struct error error;
 };

@@ -15,7 +15,10 @@ static bool is_known(const struct engine_core *core, const struct engine_request
 static void order(struct engine_core *core, struct engine_request *request)
 {
     enum status status = STATUS_UNSUPPORTED;
-    const char *sentence = "this worker compiles no constraints";
+    const char *sentence = request->needs_tokenizer
+                               ? "sampling.stop: with beam_width, it needs the texts of tokens, "
+                                 "which this worker does not know"
+                               : "this worker compiles no constraints";
     if (core->desk) {
         status = constraint_desk_order(core->desk, &request->rules->constraint,
                                        request->standing.tenant, &request->order);
@@ -57,7 +60,7 @@ void engine_core_request(struct engine_core *core, struct engine_request *reques
     }
     if (status != STATUS_OK)
         ops->end(core->engine, request, status, sentence);
-    else if (engine_request_lacks_constraint(request))
+    else if (engine_request_needs_desk(request))
         order(core, request);
     else
         enlist(core, request, now_ns);
@@ -93,6 +96,7 @@ static void take_constraints(struct engine_core *core, uint64_t now_ns)
         assert(request && "an order is cancelled when its request ends");
         request->order = NULL;
         request->constraint = done.constraint;
+        request->tokenizer = done.tokenizer;
         if (done.status == STATUS_OK)
             enlist(core, request, now_ns);
         else

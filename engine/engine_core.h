@@ -9,7 +9,7 @@
  * admission, so a late request does not start. The queue limit comes after the admission, so with a limit of 0 a request that can
  * start at once does. The batch comes last, so a request that ended in this round is not computed.
  *
- * A request with a constraint is pending until that is compiled; then it is queued, or refused with what is wrong in the constraint.
+ * A request with a constraint is pending until that is compiled, one that needs the tokenizer until it is loaded; then it is queued, or refused with what is wrong in the constraint.
  * This takes constraint_desk_limit_ns at most. The queue limit counts from the arrival.
  *
  * A request that arrives while the engine drains, after its deadline, or with the id of another request is refused. A waiting

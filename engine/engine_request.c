@@ -165,9 +165,12 @@ uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_to
     return request->n_text > 0 && n_tokens > request->n_text ? request->n_text : n_tokens;
 }
 
-bool engine_request_lacks_constraint(const struct engine_request *request)
+bool engine_request_needs_desk(const struct engine_request *request)
 {
-    return request->rules && request->rules->constraint.kind != REPLY_FREE && !request->constraint;
+    assert(!request->needs_tokenizer || request->rules);
+    return (request->needs_tokenizer && !request->tokenizer) ||
+           (request->rules && request->rules->constraint.kind != REPLY_FREE &&
+            !request->constraint);
 }
 
 void engine_request_destroy(struct engine_request *request)

@@ -24,6 +24,7 @@ struct constraint;
 struct constraint_order;
 struct prefix_hash;
 struct prefix_key;
+struct tokenizer;
 
 /* An adapter of the model, held. */
 struct request_adapter {
@@ -45,8 +46,10 @@ struct engine_request {
     struct token_rules *rules; /* sampling's; NULL: none */
     /* Of the text that the rules ask for, after all tokens that are known; owned. NULL: they ask for none, or it is ordered. */
     struct constraint *constraint;
-    struct constraint_order *order; /* at the desk; NULL: none */
-    struct request_adapter adapter; /* held until destroy */
+    struct constraint_order *order;    /* at the desk; NULL: none */
+    struct request_adapter adapter;    /* held until destroy */
+    bool needs_tokenizer;              /* for stop strings: it is ordered, too, */
+    const struct tokenizer *tokenizer; /* and is here then; the desk's */
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
@@ -101,8 +104,8 @@ bool engine_request_is_common(const struct engine_request *request);
 /* Of the first n_tokens of its line, those that its client sent. */
 uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens);
 
-/* Its rules have a constraint, which was not compiled yet. */
-bool engine_request_lacks_constraint(const struct engine_request *request);
+/* The desk has something for it: its rules have a constraint, which was not compiled yet, or it needs the tokenizer. */
+bool engine_request_needs_desk(const struct engine_request *request);
 
 /* bytes: of the struct of which it is the head; its other fields are zeros. The caller has checked the input. NO_MEMORY. */
 MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_request_input *input,

@@ -315,6 +315,10 @@ static struct beam_messages *beams_encode(const struct gen_finish *finish)
         reply->score = result.score;
         reply->finish_reason = result.is_end ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP
                                              : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
+        if (result.stop != BEAM_STOP_NONE) {
+            reply->stop_presence_case = KVFERRY__INTERNAL__V1__BEAM_REPLY__STOP_PRESENCE_STOP;
+            reply->stop = result.stop;
+        }
         messages->list[i] = reply;
         tokens += result.n_tokens;
     }

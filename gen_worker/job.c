@@ -88,7 +88,10 @@ static enum status make_search(const struct gen_engine_options *options, struct 
         .params = sampling->beams,
         .max_tokens = sampling->max_tokens,
         .end_ids = ends,
-        .n_ends = beam_search_ends(sampling, options->eos_ids, options->n_eos_ids, ends)};
+        .n_ends = beam_search_ends(sampling, options->eos_ids, options->n_eos_ids, ends),
+        .stops = sampling->rules ? &sampling->rules->stops : NULL,
+        .min_tokens = sampling->min_tokens};
+    job->request.needs_tokenizer = search.stops && search.stops->n > 0;
     return beam_search_create(&search, &job->search);
 }
 

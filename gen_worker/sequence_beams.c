@@ -4,6 +4,7 @@
 #include "gen_worker/job.h"
 #include "model/sampling/beam_search.h"
 #include "schedule/schedule.h"
+#include "tokenizer/tokenizer.h"
 
 #include <assert.h>
 #include <string.h>
@@ -26,10 +27,25 @@ static void forget_copies(struct sequence_beams *beams)
         beams->slots[i] = beams->sources[i] = i;
 }
 
+/* A vocabulary may be larger than the tokenizer's. */
+static size_t text_of(const void *arg, uint32_t token_id, char text_out[BEAM_TOKEN_BYTES_MAX])
+{
+    static_assert(TOKEN_BYTES_MAX <= BEAM_TOKEN_BYTES_MAX, "room for each token");
+    const struct tokenizer *tokenizer = arg;
+    return token_id < tokenizer_n_ids(tokenizer)
+               ? tokenizer_token_text(tokenizer, token_id, text_out)
+               : 0;
+}
+
 void sequence_take_beams(struct sequence *sequence, const struct gen_home *home)
 {
     struct sequence_beams *beams = &sequence->beams;
+    const struct engine_request *request = &sequence->job->request;
     uint32_t at = 0;
+    assert(!engine_request_needs_desk(request));
+    if (request->needs_tokenizer)
+        beam_search_set_texts(sequence->job->search,
+                              &(struct beam_texts){.text = text_of, .arg = request->tokenizer});
     forget_copies(beams);
     beams->lent[0] = sequence;
     for (uint32_t i = 1; i < n_beams_max(sequence); i++) {

@@ -1,6 +1,7 @@
 /* constraint_desk: what is ordered is compiled, in order, or its fault said with the field; there is a bound; what is cancelled is never
  * taken, whatever became of it. */
 #include "tests/engine/support/desk_rig.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,26 @@ Test(constraint_desk, what_is_ordered_comes_compiled_and_in_order)
     cr_assert_not(constraint_desk_take(rig.desk, &done));
     cr_assert_eq(constraint_desk_limit_ns(rig.desk), UINT64_C(120000000000));
     cr_assert_eq(constraint_desk_limit_ns(NULL), 0);
+    desk_rig_close(&rig);
+}
+
+Test(constraint_desk, gives_the_tokenizer_alone_for_stop_strings)
+{
+    static const struct reply_constraint FREE = {.kind = REPLY_FREE};
+    struct desk_rig rig;
+    struct constraint_done done;
+    size_t n_bytes;
+    desk_rig_open(&rig, DESK_FOLDER, 8);
+    const struct constraint_order *orders[] = {order(&rig, &FREE), order_regex(&rig, "b"),
+                                               order(&rig, &FREE)};
+    done = take(&rig, orders[0]);
+    cr_assert_eq(done.status, STATUS_OK, "%s", done.error.text);
+    cr_assert_null(done.constraint);
+    cr_assert_eq(tokenizer_token_bytes(done.tokenizer, DESK_ID('k'), &n_bytes)[0], 'k');
+    const struct tokenizer *tokenizer = done.tokenizer;
+    expect_taken(&rig, orders[1], "b");
+    done = take(&rig, orders[2]);
+    cr_assert_eq(done.tokenizer, tokenizer, "it is loaded once");
     desk_rig_close(&rig);
 }
 

@@ -1,4 +1,5 @@
 /* gen_engine: beam searches. Tokens are judged by tests/sim; here: places, lies of context workers, cancels, bad requests. */
+#include "tests/engine/support/desk_rig.h"
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -278,4 +279,93 @@ Test(beams, ends_where_the_rules_leave_fewer_replies_than_were_asked_for)
         "of the 2 replies of a beam search that n asks for, the rules of sampling leave 1");
     expect_all_free_or_cached(&rig);
     gen_rig_close(&rig);
+}
+
+/* ---- stop strings ---- */
+
+/* Until it waits for the tokenizer. Only two tokens are drawn: the characters '(' and ')'. */
+static void ask_with_stops(struct gen_rig *rig, struct rig_client *client, const char *name,
+                           const struct stop_texts *stops)
+{
+    static const uint32_t ALLOWED[] = {DESK_ID('('), DESK_ID(')')};
+    const struct token_rules rules = {.n_allowed = 2, .allowed_ids = ALLOWED, .stops = *stops};
+    struct sampling_params sampling = search();
+    sampling.rules = &rules;
+    struct gen_request request = gen_rig_request(name, (uint32_t)name[0], N_PROMPT, &sampling);
+    request.context_worker = "";
+    cr_assert_eq(gen_engine_generate(rig->engine, client, &request, NULL), STATUS_OK);
+    gen_rig_step(rig);
+}
+
+static const struct stop_texts NEVER = {.n = 1, .bytes = {2}, .texts = {"x("}};
+
+Test(beams, end_with_stop_strings_by_the_texts_of_the_models_tokenizer)
+{
+    static const struct stop_texts ONE = {.n = 2, .bytes = {1, 1}, .texts = {")", "("}};
+    static const struct stop_texts TWO = {
+        .n = 4, .bytes = {2, 2, 2, 2}, .texts = {"()", ")(", "((", "))"}};
+    const struct stop_texts *const stops[] = {&NEVER, &ONE, &TWO};
+    struct desk_rig desk;
+    struct gen_rig rig;
+    struct rig_client clients[3] = {0};
+    struct gen_rig_options options = WIDE;
+    desk_rig_open(&desk, DESK_FOLDER, 4);
+    options.desk = desk.desk;
+    gen_rig_open(&rig, options);
+    for (int i = 0; i < 3; i++) {
+        ask_with_stops(&rig, &clients[i], "a", stops[i]);
+        desk_rig_wait(&desk);
+        gen_rig_settle(&rig);
+    }
+    expect_replies(&clients[0]);
+    for (uint32_t i = 1; i < 3; i++) {
+        expect_ended(&clients[i], STATUS_OK);
+        cr_assert_eq(clients[i].finish.reason, GEN_FINISH_STOP);
+        cr_assert_eq(clients[i].finish.generated_tokens, i);
+    }
+    expect_all_free_or_cached(&rig);
+    gen_rig_close(&rig);
+    desk_rig_close(&desk);
+}
+
+Test(beams, with_stop_strings_are_refused_where_no_texts_are_known)
+{
+    struct gen_rig rig;
+    struct rig_client client = {0};
+    gen_rig_open(&rig, WIDE);
+    ask_with_stops(&rig, &client, "a", &NEVER);
+    gen_rig_settle(&rig);
+    expect_ended(&client, STATUS_UNSUPPORTED);
+    cr_assert_str_eq(client.finish_sentence, "sampling.stop: with beam_width, it needs the texts "
+                                             "of tokens, which this worker does not know");
+    expect_all_free_or_cached(&rig);
+    gen_rig_close(&rig);
+}
+
+static void expect_refused_by(const char *folder, const char *sentence)
+{
+    struct desk_rig desk;
+    struct gen_rig rig;
+    struct rig_client client = {0};
+    struct gen_rig_options options = WIDE;
+    desk_rig_open(&desk, folder, 4);
+    options.desk = desk.desk;
+    gen_rig_open(&rig, options);
+    ask_with_stops(&rig, &client, "a", &NEVER);
+    desk_rig_wait(&desk);
+    gen_rig_settle(&rig);
+    expect_ended(&client, STATUS_UNSUPPORTED);
+    cr_assert_str_eq(client.finish_sentence, sentence);
+    gen_rig_close(&rig);
+    desk_rig_close(&desk);
+}
+
+Test(beams, with_stop_strings_are_refused_with_no_tokenizer_or_one_whose_texts_depend_on_others)
+{
+    expect_refused_by(KVFERRY_SOURCE_DIR "/tests/gen_worker",
+                      "sampling.stop: with beam_width, it needs a tokenizer in the worker's model "
+                      "folder, which has none that can be used");
+    expect_refused_by(KVFERRY_SOURCE_DIR "/tests/golden/tokenizer/openai_gpt",
+                      "sampling.stop: with beam_width, it needs a tokenizer whose tokens have the "
+                      "same text in every place");
 }
