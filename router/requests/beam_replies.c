@@ -14,10 +14,20 @@ bool beam_replies_are_there(const Kvferry__Internal__V1__DecodeResponse *message
            message->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED;
 }
 
-/* A score may be infinite, where length ^ length_penalty is none of float32. */
-static bool is_valid(const Kvferry__Internal__V1__BeamReply *reply, uint32_t max_tokens)
+bool beam_reply_has_stop(const Kvferry__Internal__V1__BeamReply *reply)
 {
-    return reply->n_token_ids >= 1 && reply->n_token_ids <= max_tokens &&
+    return reply->stop_presence_case == KVFERRY__INTERNAL__V1__BEAM_REPLY__STOP_PRESENCE_STOP;
+}
+
+/* A score may be infinite, where length ^ length_penalty is none of float32. */
+static bool is_valid(const struct generation *generation,
+                     const Kvferry__Internal__V1__BeamReply *reply)
+{
+    const bool is_stopped = reply->finish_reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
+    if (beam_reply_has_stop(reply) && (!is_stopped || reply->stop >= generation->stops.n))
+        return false;
+    return reply->n_token_ids >= 1 &&
+           reply->n_token_ids <= generation->sampling.params.max_tokens &&
            is_end(reply->finish_reason) && !isnan(reply->score);
 }
 
@@ -28,7 +38,7 @@ bool beam_replies_are_valid(const struct generation *generation,
         message->n_beam_replies != generation->n_choices)
         return false;
     for (size_t i = 0; i < message->n_beam_replies; i++)
-        if (!is_valid(message->beam_replies[i], generation->sampling.params.max_tokens))
+        if (!is_valid(generation, message->beam_replies[i]))
             return false;
     return true;
 }

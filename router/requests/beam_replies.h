@@ -10,7 +10,9 @@
 
 /* Whether the message has what only the replies may come with: a search has no other tokens. */
 bool beam_replies_are_there(const Kvferry__Internal__V1__DecodeResponse *message);
-/* False: the worker is at fault. They are one for each choice, each has 1 to max_tokens tokens, a reason and a score, and they come with
- * the call's own reason, without other tokens. */
+/* A stop string ended it, the one of that number. */
+bool beam_reply_has_stop(const Kvferry__Internal__V1__BeamReply *reply);
+/* False: the worker is at fault. They are one for each choice, each has 1 to max_tokens tokens, a reason and a score, and where a stop string
+ * ended it one that was asked for; they come with the call's own reason, without other tokens. */
 bool beam_replies_are_valid(const struct generation *generation,
                             const Kvferry__Internal__V1__DecodeResponse *message);

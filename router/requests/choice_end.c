@@ -39,11 +39,12 @@ static void set_matched(const struct choice *choice, struct reply_end *end)
     const struct stop_strings *stops = &choice->stops;
     const struct decode_end *told = &choice->end;
     end->matched = MATCHED_NOTHING;
-    if (stops->is_found) {
-        assert(stops->found < stops->n);
+    if (stops->is_found ||
+        choice->has_beam_stop) { /* the text may leave out what a beam ends with */
+        const uint32_t found = stops->is_found ? stops->found : choice->beam_stop;
+        assert(found < stops->n);
         end->matched = MATCHED_STRING;
-        end->stop_string = (ProtobufCBinaryData){stops->bytes[stops->found],
-                                                 borrow(stops->text[stops->found])};
+        end->stop_string = (ProtobufCBinaryData){stops->bytes[found], borrow(stops->text[found])};
     } else if (told->is_there && !told->is_complete && choice->n_generated > 0 &&
                end->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP) {
         end->matched = MATCHED_TOKEN;

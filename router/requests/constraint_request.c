@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What begins sentences of a worker about a text of the request. */
 #define FIELDS "sampling.constraint"
+#define STOP   "sampling.stop:"
 
 /* The text that is at fault: of choices, the first that is wrong alone. */
 static const char *faulty_text(const struct reply_constraint *asked,
@@ -46,7 +48,8 @@ enum status constraint_request_check(const struct reply_constraint *asked,
 
 bool constraint_request_field(const char *sentence, char *field_out, size_t field_bytes)
 {
-    if (strncmp(sentence, FIELDS, sizeof FIELDS - 1) != 0)
+    if (strncmp(sentence, FIELDS, sizeof FIELDS - 1) != 0 &&
+        strncmp(sentence, STOP, sizeof STOP - 1) != 0)
         return false;
     snprintf(field_out, field_bytes, "%.*s", (int)strcspn(sentence, ":, "), sentence);
     return true;

@@ -273,6 +273,8 @@ static void take_replies(struct choice *first, const Kvferry__Internal__V1__Deco
         choice->last_token_ns = now_ns;
         choice->beam_score = reply->score;
         choice->beam_reason = reply->finish_reason;
+        choice->has_beam_stop = beam_reply_has_stop(reply);
+        choice->beam_stop = reply->stop;
         counter_add(metrics->series.relayed, reply->n_token_ids);
         take_all(choice, &told, scratch);
     }

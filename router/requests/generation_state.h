@@ -68,6 +68,8 @@ struct choice {
     uint32_t n_generated;
     float beam_score; /* of a beam search, with the reason: once its reply has come */
     Kvferry__V1__FinishReason beam_reason;
+    bool has_beam_stop; /* this stop string ended it, wherever it is in the text */
+    uint32_t beam_stop;
     struct decode_end
         end; /* the worker's last figures: of its last message, or of an earlier one */
 };

@@ -49,14 +49,10 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
     return STATUS_OK;
 }
 
-/* Texts are looked for where tokens arrive: those of a search have been chosen by then. */
-static enum status check_search(const Kvferry__V1__SamplingParams *message,
-                                const struct sampling_params *params, struct rpc_error *error)
+static enum status check_search(const struct sampling_params *params, struct rpc_error *error)
 {
     const struct beam_params *beams = &params->beams;
     char penalty[32];
-    if (beam_params_search(beams) && message->n_stop > 0)
-        return refuse(error, "stop", "there", "absent with beam_width");
     if (beam_params_search(beams))
         return STATUS_OK;
     snprintf(penalty, sizeof penalty, "%g", (double)beams->length_penalty);
@@ -144,11 +140,13 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
     if (!choice_out->has_max_tokens)
         choice_out->params.max_tokens = sampling_choice_open_tokens(choice_out, MAX_TOKENS_DEFAULT);
     take_rules(message, lists_out);
+    if (beam_params_search(&choice_out->params.beams)) /* who chooses the beams looks for them */
+        stop_texts_decode(message, &lists_out->rules.stops);
     if (!token_rules_is_empty(&lists_out->rules))
         choice_out->params.rules = &lists_out->rules;
     if (sampling_find_fault(&choice_out->params, vocabulary, &fault))
         return refuse(error, fault.field, fault.value, fault.wanted);
-    TRY(check_search(message, &choice_out->params, error));
+    TRY(check_search(&choice_out->params, error));
     TRY(check_bad_words(message, error));
     return take_stops(message, stops_out, error);
 }

@@ -72,9 +72,17 @@ static void what_a_search_has_not(void)
     static const Kvferry__V1__Constraint__KindCase kinds[] = {
         KVFERRY__V1__CONSTRAINT__KIND_REGEX, KVFERRY__V1__CONSTRAINT__KIND_GRAMMAR,
         KVFERRY__V1__CONSTRAINT__KIND_JSON_SCHEMA};
-    ProtobufCBinaryData stop[] = {text_of("light")};
+    static uint8_t long_text[257];
+    ProtobufCBinaryData stop[17] = {text_of("light")};
     Kvferry__V1__Constraint constraint = KVFERRY__V1__CONSTRAINT__INIT;
-    REFUSE("stop", sampling.stop = stop, sampling.n_stop = 1);
+    memset(long_text, 'x', sizeof long_text);
+    REFUSE("stop", sampling.stop = stop, sampling.n_stop = 17);
+    REFUSE("stop[1]", sampling.stop = stop, sampling.n_stop = 2);
+    stop[1] = (ProtobufCBinaryData){sizeof long_text, long_text};
+    REFUSE("stop[1]", sampling.stop = stop, sampling.n_stop = 2);
+    long_text[0] = 0xff;
+    stop[1].len = 1;
+    REFUSE("stop[1]", sampling.stop = stop, sampling.n_stop = 2);
     REFUSE("logprobs", sampling.logprobs = 1);
     REFUSE("logprobs", sampling.logprobs = 21);
     REFUSE("prompt_logprobs", SET(prompt_logprobs, PROMPT_LOGPROBS, 0));

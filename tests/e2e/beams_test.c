@@ -1,5 +1,5 @@
 /* Beam search of a whole cluster: the n best replies come with scores that do not rise, are the same split and single, by a stream, in one
- * message and over HTTP, bit for bit; fewer are the first of more; a client that leaves leaves nothing. */
+ * message and over HTTP, bit for bit, also with stop strings; fewer are the first of more; a client that leaves leaves nothing. */
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "support/client.h"
 #include "support/cluster.h"
@@ -25,7 +25,7 @@ struct beam_out {
     size_t n_text;
     float score;
     Kvferry__V1__FinishReason reason;
-    bool has_ended;
+    bool has_ended, is_stopped; /* by a stop string */
 };
 
 struct answer {
@@ -38,7 +38,9 @@ struct answer {
 static struct cluster cluster;
 static struct dial router;
 static uint32_t prompt[N_PROMPT];
-static char model[8]; /* of requests: "", or an adapter that the workers then have */
+static char model[8];            /* of requests: "", or an adapter that the workers then have */
+static ProtobufCBinaryData stop; /* of requests, behind one that never comes; without bytes: none */
+static bool keeps_stop;
 
 static void open_cluster_of(uint32_t n_contexts, const char *const *generation)
 {
@@ -80,6 +82,11 @@ static void add(struct beam_out *beam, const uint32_t *ids, size_t n,
     beam->n_text += text->len;
 }
 
+static bool is_stop(const ProtobufCBinaryData *text)
+{
+    return text->len == stop.len && memcmp(text->data, stop.data, stop.len) == 0;
+}
+
 /* What a message, and a choice of one, has at its end. */
 #define TAKE_END(beam, message)                                                                    \
     do {                                                                                           \
@@ -88,6 +95,9 @@ static void add(struct beam_out *beam, const uint32_t *ids, size_t n,
         (beam)->reason = (message)->finish_reason;                                                 \
         cr_expect_neq((int)(message)->beam_score_presence_case, 0);                                \
         cr_expect_eq((message)->usage->generated_tokens, (beam)->n_ids);                           \
+        (beam)->is_stopped = (int)(message)->matched_stop_case ==                                  \
+                             KVFERRY__V1__GENERATE_RESPONSE__MATCHED_STOP_STOP_STRING;             \
+        cr_expect(!(beam)->is_stopped || is_stop(&(message)->stop_string));                        \
     } while (0)
 
 static void on_piece(void *arg, const ProtobufCMessage *message)
@@ -132,6 +142,7 @@ static struct rpc_client_call *start_of(struct answer *answer, bool is_stream, u
     Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
     Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
     struct rpc_client_call *call;
+    ProtobufCBinaryData stops[] = {{3, (uint8_t *)"~~~"}, stop};
     memset(answer, 0, sizeof *answer);
     sem_init(&answer->ended, 0, 0);
     ids.ids = prompt;
@@ -141,6 +152,9 @@ static struct rpc_client_call *start_of(struct answer *answer, bool is_stream, u
     sampling.max_tokens = N_TOKENS;
     sampling.beam_width = n_beams;
     sampling.n = n;
+    sampling.stop = stops;
+    sampling.n_stop = stop.len > 0 ? 2 : 0;
+    sampling.include_stop_str_in_output = keeps_stop;
     message.sampling = &sampling;
     message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
     message.token_ids = &ids;
@@ -288,6 +302,72 @@ Test(beams, are_the_same_split_and_single_and_by_every_door)
     close_cluster();
 }
 
+/* ---- stop strings ---- */
+
+/* Part of the best reply's text, so that beams have it. */
+static void choose_stop(const struct answer *free, size_t n_behind)
+{
+    static uint8_t text[3];
+    const struct beam_out *best = &free->beams[0];
+    cr_assert_gt(best->n_text, n_behind + sizeof text);
+    memcpy(text, best->text + best->n_text - n_behind - sizeof text, sizeof text);
+    stop = (ProtobufCBinaryData){sizeof text, text};
+}
+
+/* Returns how many the stop string has ended. */
+static uint32_t expect_stopped(const struct answer *answer)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < N_BEAMS; i++) {
+        const struct beam_out *beam = &answer->beams[i];
+        cr_expect_null(memmem(beam->text, beam->n_text, stop.data, stop.len), "reply %u", i);
+        cr_expect(!beam->is_stopped ||
+                  beam->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+        n += beam->is_stopped;
+    }
+    return n;
+}
+
+static void expect_kept(const struct answer *kept, const struct answer *cut)
+{
+    for (uint32_t i = 0; i < N_BEAMS; i++) {
+        const struct beam_out *a = &kept->beams[i], *b = &cut->beams[i];
+        const size_t n_more = b->is_stopped ? stop.len : 0;
+        cr_assert_eq(a->n_text, b->n_text + n_more, "reply %u", i);
+        cr_expect_arr_eq(a->text, b->text, b->n_text);
+        cr_expect_arr_eq(a->text + b->n_text, (const char *)stop.data, n_more);
+        cr_expect_eq(a->n_ids, b->n_ids);
+        cr_expect(a->score == b->score);
+    }
+}
+
+Test(beams, with_a_stop_string_are_the_same_split_and_single_and_end_before_it)
+{
+    static struct answer without, single, split, whole, kept, http;
+    char members[96];
+    open_cluster(0);
+    ask(&without, true, N_BEAMS);
+    choose_stop(&without, without.beams[0].n_text / 2);
+    ask(&single, true, N_BEAMS);
+    cr_expect_gt(expect_stopped(&single), 0, "'%.3s' in '%s'", (const char *)stop.data,
+                 without.beams[0].text);
+    close_cluster();
+    open_cluster(1);
+    ask(&split, true, N_BEAMS);
+    cr_expect_gt(split.kv_bytes, 0, "the prompt's KV came from the context worker");
+    ask(&whole, false, N_BEAMS);
+    keeps_stop = true;
+    ask(&kept, false, N_BEAMS);
+    snprintf(members, sizeof members, "\"beam_width\": 4, \"n\": 4, \"stop\": [\"~~~\", \"%.3s\"]",
+             (const char *)stop.data);
+    ask_http(&http, members);
+    expect_equal(&split, &single, N_BEAMS);
+    expect_equal(&whole, &single, N_BEAMS);
+    expect_equal(&http, &single, N_BEAMS);
+    expect_kept(&kept, &single);
+    close_cluster();
+}
+
 Test(beams, a_client_that_leaves_leaves_nothing)
 {
     static struct answer answer;
@@ -329,6 +409,9 @@ Test(beams, of_several_widths_are_the_same_in_company_and_after_pauses)
     static struct answer alone[N_BEAMS - 1], together[N_BEAMS - 1];
     open_cluster(0);
     ask_all(alone, false);
+    choose_stop(&alone[N_BEAMS - 2], 0); /* late, so that replies stay long */
+    ask_all(alone, false);
+    cr_expect(alone[N_BEAMS - 2].beams[0].is_stopped);
     close_cluster();
     open_cluster_of(1, small);
     double n_pauses = 0;

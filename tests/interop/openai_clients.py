@@ -574,7 +574,7 @@ class Errors(unittest.TestCase):
         vllm = {"use_beam_search": True, "n": 2}
         rows = [("n", {"use_beam_search": True}), ("n", {"use_beam_search": True, "n": 1}), ("n", {"beam_width": 2, "n": 3}),
                 ("beam_width", {"use_beam_search": True, "beam_width": 1}), ("use_beam_search", {"use_beam_search": False, "beam_width": 2}),
-                ("temperature", vllm | {"temperature": 0.5}), ("stop", vllm | {"stop": ["x"]}), ("prompt_logprobs", vllm | {"prompt_logprobs": 1}),
+                ("temperature", vllm | {"temperature": 0.5}), ("stop", vllm | {"stop": ["x"] * 17}), ("prompt_logprobs", vllm | {"prompt_logprobs": 1}),
                 ("reply_window", vllm | {"reply_window": 64}), ("guided_regex", vllm | {"guided_regex": "a"}), ("best_of", vllm | {"best_of": 4})]
         for name, members in rows:
             with self.subTest(members=members):

@@ -141,6 +141,54 @@ Test(beam_replies, come_after_progress_of_the_prompt)
     cr_expect_eq(generation.status, STATUS_OK);
 }
 
+static void set_stop(uint32_t i, uint32_t stop)
+{
+    replies[i].stop_presence_case = KVFERRY__INTERNAL__V1__BEAM_REPLY__STOP_PRESENCE_STOP;
+    replies[i].stop = stop;
+}
+
+/* Each choice has a copy. */
+static void add_stop(const char *text)
+{
+    stop_strings_add(&generation.stops, text, strlen(text));
+    for (uint32_t i = 0; i < N_CHOICES; i++)
+        generation.choices[i].stops = generation.stops;
+}
+
+static void expect_stop(const struct reply_end *end, const char *text)
+{
+    cr_expect_eq(end->reason, STOP);
+    cr_expect_eq(end->matched, MATCHED_STRING);
+    cr_assert_eq(end->stop_string.len, strlen(text));
+    cr_expect_arr_eq(end->stop_string.data, text, strlen(text));
+}
+
+Test(beam_replies, end_before_the_stop_string_that_they_end_with)
+{
+    add_stop("zzz");
+    add_stop("n the");
+    set_stop(0, 1);
+    tell();
+    finish(STATUS_OK);
+    expect_stop(&call.choices[0].end, "n the");
+    cr_expect_eq(call.choices[0].text_bytes, 1);
+    cr_expect_eq(call.choices[0].text[0], 'I');
+    cr_expect_eq(call.choices[0].end.beam_score, -0.5f);
+}
+
+/* As that of a special token, which the text leaves out. */
+Test(beam_replies, name_a_stop_string_that_is_not_in_the_text)
+{
+    add_stop("zzz");
+    set_stop(2, 0);
+    tell();
+    finish(STATUS_OK);
+    expect_stop(&call.choices[2].end, "zzz");
+    cr_expect_neq(call.choices[0].end.matched, MATCHED_STRING);
+    cr_expect_eq(call.choices[2].end.usage.generated_tokens, 1);
+    cr_expect_gt(call.choices[2].text_bytes, 0);
+}
+
 /* A power of the length may be none of float32. */
 Test(beam_replies, may_have_an_infinite_score)
 {
@@ -231,6 +279,17 @@ static void set_nan(void)
     replies[0].score = NAN;
 }
 
+static void set_foreign_stop(void)
+{
+    set_stop(0, generation.stops.n);
+}
+
+static void set_stop_at_length(void)
+{
+    stop_strings_add(&generation.stops, "x", 1);
+    set_stop(1, 0);
+}
+
 static void set_no_end(void)
 {
     message.finish_reason = NONE;
@@ -267,6 +326,8 @@ static struct lie {
     {set_unended, "a reply without a reason"},
     {set_foreign_reason, "a reply with an unknown reason"},
     {set_nan, "a score that is no number"},
+    {set_foreign_stop, "a stop string that nobody asked for"},
+    {set_stop_at_length, "a stop string that ends nothing"},
     {set_no_end, "replies before the end"},
     {set_foreign_end, "an unknown end"},
     {set_tokens, "tokens beside replies"},

@@ -191,7 +191,7 @@ static uint32_t *many_ids(uint32_t id)
 
 Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
 {
-    static ProtobufCBinaryData stop[] = {{3, (uint8_t *)"END"}};
+    static ProtobufCBinaryData stop[17] = {{3, (uint8_t *)"END"}};
     Kvferry__V1__Constraint constraint = KVFERRY__V1__CONSTRAINT__INIT;
     constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_JSON_OBJECT;
     constraint.json_object = true;
@@ -212,7 +212,8 @@ Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
     REFUSES("sampling.reply_window", message.beam_width = 4,
             SET(message, reply_window, REPLY_WINDOW, 64));
     REFUSES("sampling.constraint", message.beam_width = 4, message.constraint = &constraint);
-    REFUSES("sampling.stop", message.beam_width = 4, message.n_stop = 1, message.stop = stop);
+    REFUSES("sampling.stop", message.beam_width = 4, message.n_stop = 17, message.stop = stop);
+    REFUSES("sampling.stop[1]", message.beam_width = 4, message.n_stop = 2, message.stop = stop);
     REFUSES("sampling.stop_token_ids[0]", message.beam_width = 4, message.n_stop_token_ids = 1,
             message.stop_token_ids = many_ids(VOCABULARY));
     REFUSES("sampling.length_penalty", SET(message, length_penalty, LENGTH_PENALTY, 0.5f));
@@ -223,6 +224,7 @@ Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
     REFUSES("sampling.early_stopping", message.early_stopping = 4);
     ACCEPTS(message.early_stopping = 1, SET(message, length_penalty, LENGTH_PENALTY, 1));
     ACCEPTS(message.beam_width = 16, message.n = 16);
+    ACCEPTS(message.beam_width = 4, message.n_stop = 1, message.stop = stop);
     ACCEPTS(message.beam_width = 2, message.n_stop_token_ids = 1,
             message.stop_token_ids = many_ids(5), SET(message, temperature, TEMPERATURE, 0),
             message.early_stopping = 3, SET(message, length_penalty, LENGTH_PENALTY, -10));
@@ -232,14 +234,14 @@ Test(sampling_choice, a_search_goes_without_what_it_has_no_use_for)
 
 Test(sampling_choice, the_refusals_of_a_search_are_sentences)
 {
-    static ProtobufCBinaryData stop[] = {{3, (uint8_t *)"END"}};
+    static ProtobufCBinaryData stop[] = {{0, (uint8_t *)""}};
     Kvferry__V1__SamplingParams message = KVFERRY__V1__SAMPLING_PARAMS__INIT;
     struct rpc_error error;
     message.beam_width = 4;
     message.n_stop = 1;
     message.stop = stop;
     cr_assert_eq(make(&message, &error), STATUS_INVALID_ARGUMENT);
-    cr_expect_str_eq(error.message, "sampling.stop is there; it must be absent with beam_width");
+    cr_expect_str_eq(error.message, "sampling.stop[0] is of 0 bytes; it must be of 1 .. 256 bytes");
     SET(message, temperature, TEMPERATURE, 1);
     cr_assert_eq(make(&message, &error), STATUS_INVALID_ARGUMENT);
     cr_expect_str_eq(error.message, "sampling.temperature is 1; it must be 0 with beam_width");
