@@ -208,6 +208,7 @@ static enum status client_status(const struct sequence *sequence, enum status st
         return status;
     switch (status) {
     case STATUS_UNSUPPORTED:
+    case STATUS_ADAPTER_MISMATCH:
     case STATUS_CONSTRAINT_UNMET:
     case STATUS_NO_BLOCKS:
     case STATUS_QUEUE_FULL:

@@ -64,7 +64,8 @@ static bool is_for_clients(enum status status)
 {
     return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
            status == STATUS_NO_BLOCKS || status == STATUS_LOGITS_NOT_FINITE ||
-           status == STATUS_CONSTRAINT_UNMET || status == STATUS_UNSUPPORTED;
+           status == STATUS_CONSTRAINT_UNMET || status == STATUS_UNSUPPORTED ||
+           status == STATUS_ADAPTER_MISMATCH;
 }
 
 static void log_failed(const struct attempt *attempt, const struct rpc_error *error)
