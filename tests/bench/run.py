@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
 Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, windows, model, model1b,
-kv_dtype, gguf, tiers, slow. Ratios come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
+kv_dtype, gguf, tiers, speculate, adapters, slow. Ratios come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
 import json
