@@ -278,19 +278,29 @@ static void choose_order(struct gen_batch *batch, const struct gen_home *home,
     }
 }
 
+/* In the plan's order, which says who gets the last blocks. */
+static void prepare_all(struct gen_batch *batch, const struct gen_home *home,
+                        const struct schedule_batch *plan)
+{
+    for (uint32_t i = 0; i < plan->n; i++) {
+        const struct schedule_work *work = &plan->work[i];
+        struct sequence *sequence = home->jobs[work->id]->sequence;
+        assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
+        const enum status status = sequence_prepare(sequence, home, work->n_tokens, work->n_known);
+        batch->n_drafts[i] = status == STATUS_OK ? 0 : N_LEFT_OUT;
+        batch->n_left_out += status != STATUS_OK; /* proposed again when the true room is known */
+    }
+}
+
 /* Chunks first. */
 static void add_all(struct gen_batch *batch, const struct gen_home *home,
                     const struct schedule_batch *plan)
 {
-    choose_order(batch, home, plan);
     for (uint32_t i = 0; i < plan->n; i++) {
         const struct schedule_work *work = &plan->work[batch->order[i]];
         struct sequence *sequence = home->jobs[work->id]->sequence;
-        assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
-        if (sequence_prepare(sequence, home, work->n_tokens, work->n_known) != STATUS_OK) {
-            batch->n_left_out++; /* the schedule proposes it again when it knows the true room */
+        if (batch->n_drafts[batch->order[i]] == N_LEFT_OUT)
             continue;
-        }
         const bool is_chunk = i < plan->n_chunks;
         if (!is_chunk && sequence_searches(sequence)) {
             batch->n_decodes += add_beams(batch, home, sequence);
@@ -338,12 +348,9 @@ static void guess_all(struct gen_batch *batch, const struct gen_home *home,
     for (uint32_t i = 0; i < plan->n; i++) {
         const struct schedule_work *work = &plan->work[i];
         struct sequence *sequence = home->jobs[work->id]->sequence;
-        batch->n_drafts[i] = N_LEFT_OUT;
-        assert(work->n_tokens == 1 && work->first == sequence->n_kv);
-        if (sequence_prepare(sequence, home, work->n_tokens, work->n_known) != STATUS_OK) {
-            batch->n_left_out++;
+        assert(work->n_tokens == 1);
+        if (batch->n_drafts[i] == N_LEFT_OUT)
             continue;
-        }
         batch->n_drafts[i] = guess(home, sequence, plan->n, n_max - batch->n_draft_rows);
         batch->n_draft_rows += batch->n_drafts[i];
     }
@@ -353,9 +360,10 @@ static void add_those(struct gen_batch *batch, const struct gen_home *home,
                       const struct schedule_batch *plan, bool with_drafts)
 {
     for (uint32_t i = 0; i < plan->n; i++) {
-        if (batch->n_drafts[i] == N_LEFT_OUT || (batch->n_drafts[i] > 0) != with_drafts)
+        const uint32_t at = batch->order[i], n_draft = batch->n_drafts[at];
+        if (n_draft == N_LEFT_OUT || (n_draft > 0) != with_drafts)
             continue;
-        add(batch, home, home->jobs[plan->work[i].id]->sequence, 1, batch->n_drafts[i]);
+        add(batch, home, home->jobs[plan->work[at].id]->sequence, 1, n_draft);
         batch->n_contexts += with_drafts;
         batch->n_decodes++;
     }
@@ -467,6 +475,8 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     draw_masks_clear(batch->masks);
     batch->n_rows = batch->n_draft_rows = 0;
     batch->is_decoding = plan->n_chunks == 0;
+    choose_order(batch, home, plan);
+    prepare_all(batch, home, plan);
     if (home->options->drafts && batch->is_decoding && !has_search(home, plan) &&
         !draft_pace_is_due(&home->pace, plan->n))
         add_guessed(batch, home, plan);
