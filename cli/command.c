@@ -281,8 +281,8 @@ static const struct config_group GROUPS[] = {
                   "attention_window force_window sink_tokens "
                   "block_activations "
                   "prefill_chunk_tokens prefill_step_ms "
-                  "prefill_batch_tokens sequences_max speculate capacity_policy "
-                  "capacity_headroom_blocks "
+                  "prefill_batch_tokens sequences_max speculate draft_model draft_memory "
+                  "capacity_policy capacity_headroom_blocks "
                   "priority_aging_ms"},
     {"KV transfer",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "

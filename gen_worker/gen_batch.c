@@ -24,12 +24,12 @@ enum status gen_batch_check_pauses(enum schedule_policy policy, const char *diff
                      differ_by);
 }
 
-enum status gen_batch_check_drafts(bool drafts, const char *without, struct error *error)
+enum status gen_batch_check_drafts(const char *speculate, const char *without, struct error *error)
 {
-    if (!drafts || !without)
+    if (!speculate || !without)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "speculate is lookup: tokens cannot be guessed with %s; expected off",
+                     "speculate is %s: tokens cannot be guessed with %s; expected off", speculate,
                      without);
 }
 
@@ -66,15 +66,19 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     batch->order = calloc(n, sizeof *batch->order);
     batch->draft_list = calloc(n + DRAFT_STEP_MAX, sizeof *batch->draft_list);
     batch->checked = calloc(n + DRAFT_STEP_MAX, sizeof *batch->checked);
-    if (!batch->order || !batch->inputs || !batch->results || !batch->wanted || !batch->ranked ||
-        !batch->texts || !batch->runs || !batch->n_drafts || !batch->draft_list || !batch->checked)
+    batch->lines = calloc(n, sizeof *batch->lines);
+    batch->line_works = calloc(n, sizeof *batch->line_works);
+    if (!batch->lines || !batch->line_works || !batch->order || !batch->inputs || !batch->results ||
+        !batch->wanted || !batch->ranked || !batch->texts || !batch->runs || !batch->n_drafts ||
+        !batch->draft_list || !batch->checked)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
     draws_set_suppressed(batch->draws, config->suppressed_ids, config->n_suppressed);
     TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
     TRY(scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer));
-    TRY(gen_batch_check_drafts(options->drafts, drafts_go_without(batch, options->model), error));
+    const char *speculate = options->drafter ? "model" : options->drafts ? "lookup" : NULL;
+    TRY(gen_batch_check_drafts(speculate, drafts_go_without(batch, options->model), error));
     return gen_batch_check_pauses(options->capacity_policy,
                                   forward_phases_differ_by(batch->forward), error);
 }
@@ -94,6 +98,8 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->order);
     free(batch->draft_list);
     free(batch->checked);
+    free(batch->lines);
+    free(batch->line_works);
 }
 
 /* ---- what is computed ---- */
@@ -319,41 +325,82 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Up to n_max tokens behind the known ones, which are written there. They stay in the block of the last known one: so a draft takes
- * no block. */
-static uint32_t guess(const struct gen_home *home, struct sequence *sequence, uint32_t n_sequences,
-                      uint32_t n_max)
+/* How many tokens behind the known ones are worth a guess, up to n_max. They stay in the block of the last known one: so a draft
+ * takes no block. */
+static uint32_t n_worth(const struct gen_home *home, struct sequence *sequence,
+                        uint32_t n_sequences, uint32_t n_max)
 {
     const struct engine_request *request = &sequence->job->request;
     const uint32_t n_tokens = sequence->n_tokens, block_tokens = sequence->table.block_tokens;
     const uint32_t n_left = request->sampling.max_tokens - sequence_n_generated(sequence);
     const uint32_t in_block = (block_tokens - n_tokens % block_tokens) % block_tokens;
-    uint32_t n;
     assert(sequence->n_kv + 1 == n_tokens && n_left > 0);
     if (request->constraint) /* what it allows behind a draft is not known */
         return 0;
-    const uint32_t n_worth = draft_luck_length(&sequence->luck, &home->pace, n_sequences);
-    const uint32_t from = draft_find(
-        sequence->tokens, n_tokens, smaller(smaller(n_worth, n_max), smaller(in_block, n_left - 1)),
-        &n);
-    memcpy(sequence->tokens + n_tokens, sequence->tokens + from, n * sizeof *sequence->tokens);
+    const uint32_t n = draft_luck_length(&sequence->luck, &home->pace, n_sequences);
+    return smaller(smaller(n, n_max), smaller(in_block, n_left - 1));
+}
+
+static uint32_t look_up(struct sequence *sequence, uint32_t n_max)
+{
+    uint32_t n;
+    const uint32_t from = draft_find(sequence->tokens, sequence->n_tokens, n_max, &n);
+    memcpy(sequence->tokens + sequence->n_tokens, sequence->tokens + from,
+           n * sizeof *sequence->tokens);
     return n;
 }
 
-static void guess_all(struct gen_batch *batch, const struct gen_home *home,
-                      const struct schedule_batch *plan)
+static void add_line(struct gen_batch *batch, struct sequence *sequence, uint32_t work, uint32_t at,
+                     uint32_t n_wanted)
+{
+    const struct engine_request *request = &sequence->job->request;
+    assert(request->reply_at == 0 && "an encoder's replies have no drafts");
+    batch->line_works[at] = work;
+    batch->lines[at] = (struct drafter_line){.id = request->request_number,
+                                             .tokens = sequence->tokens,
+                                             .n_tokens = sequence->n_tokens,
+                                             .n_prompt = request->n_tokens,
+                                             .params = &request->sampling,
+                                             .n_wanted = n_wanted};
+}
+
+/* What it took to catch up is no time of guesses, nor is that of guesses that came to nothing. */
+static enum status run_drafter(struct gen_batch *batch, const struct gen_home *home, uint32_t n,
+                               uint32_t n_wanted)
+{
+    bool has_caught_up;
+    _Static_assert(DRAFT_LENGTH_MAX <= DRAFTER_GUESSES_MAX, "all of a draft are guesses");
+    TRY(drafter_run(home->options->drafter, batch->lines, n, &has_caught_up));
+    for (uint32_t i = 0; i < n; i++) {
+        batch->n_drafts[batch->line_works[i]] = batch->lines[i].n_out;
+        batch->n_draft_rows += batch->lines[i].n_out;
+    }
+    if (has_caught_up || (n_wanted > 0 && batch->n_draft_rows == 0))
+        batch->is_timed = false;
+    return STATUS_OK;
+}
+
+static enum status guess_all(struct gen_batch *batch, const struct gen_home *home,
+                             const struct schedule_batch *plan)
 {
     const uint32_t n_room = forward_get_options(batch->forward)->tokens_max - plan->n_tokens;
     const uint32_t n_max = smaller(n_room, DRAFT_STEP_MAX);
+    uint32_t n_wanted = 0, n_lines = 0;
     for (uint32_t i = 0; i < plan->n; i++) {
-        const struct schedule_work *work = &plan->work[i];
-        struct sequence *sequence = home->jobs[work->id]->sequence;
-        assert(work->n_tokens == 1);
+        struct sequence *sequence = home->jobs[plan->work[i].id]->sequence;
+        assert(plan->work[i].n_tokens == 1);
         if (batch->n_drafts[i] == N_LEFT_OUT)
             continue;
-        batch->n_drafts[i] = guess(home, sequence, plan->n, n_max - batch->n_draft_rows);
-        batch->n_draft_rows += batch->n_drafts[i];
+        const uint32_t n = n_worth(home, sequence, plan->n, n_max - batch->n_draft_rows - n_wanted);
+        if (home->options->drafter) {
+            add_line(batch, sequence, i, n_lines++, n);
+            n_wanted += n;
+        } else {
+            batch->n_drafts[i] = look_up(sequence, n);
+            batch->n_draft_rows += batch->n_drafts[i];
+        }
     }
+    return n_lines > 0 ? run_drafter(batch, home, n_lines, n_wanted) : STATUS_OK;
 }
 
 static void add_those(struct gen_batch *batch, const struct gen_home *home,
@@ -369,12 +416,13 @@ static void add_those(struct gen_batch *batch, const struct gen_home *home,
     }
 }
 
-static void add_guessed(struct gen_batch *batch, const struct gen_home *home,
-                        const struct schedule_batch *plan)
+static enum status add_guessed(struct gen_batch *batch, const struct gen_home *home,
+                               const struct schedule_batch *plan)
 {
-    guess_all(batch, home, plan);
+    TRY(guess_all(batch, home, plan));
     add_those(batch, home, plan, true); /* as chunks come */
     add_those(batch, home, plan, false);
+    return STATUS_OK;
 }
 
 /* What is drawn behind the last known token, and behind each of the draft. */
@@ -474,12 +522,12 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     batch->n_texts = batch->n_beams_more = 0;
     draw_masks_clear(batch->masks);
     batch->n_rows = batch->n_draft_rows = 0;
-    batch->is_decoding = plan->n_chunks == 0;
+    batch->is_timed = plan->n_chunks == 0;
     choose_order(batch, home, plan);
     prepare_all(batch, home, plan);
-    if (home->options->drafts && batch->is_decoding && !has_search(home, plan) &&
+    if (home->options->drafts && plan->n_chunks == 0 && !has_search(home, plan) &&
         !draft_pace_is_due(&home->pace, plan->n))
-        add_guessed(batch, home, plan);
+        TRY(add_guessed(batch, home, plan));
     else
         add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes >= batch->n && batch->n_wanted <= batch->n);

@@ -48,23 +48,26 @@ struct gen_batch {
     uint32_t n_contexts; /* of these, chunks, and decodes that ran ahead; they come first */
     uint32_t
         n_decodes; /* of these, decodes: one token each, or those ahead, too, and the next one is drawn */
-    uint32_t *order;          /* [sequences_max] of the plan's work: choose_order */
-    uint32_t *n_drafts;       /* [sequences_max] of each work of the plan; N_LEFT_OUT */
-    struct draws_rows *runs;  /* [sequences_max] of the sequences in a pass with drafts */
-    struct draw *draft_list;  /* [sequences_max + DRAFT_STEP_MAX] */
-    struct computed *checked; /* likewise */
-    uint32_t n_draft_rows;    /* tokens of drafts in the pass */
-    bool is_decoding;         /* the pass has no chunk of a prompt */
-    uint32_t n_left_out;      /* the pool had no block for them */
-    uint32_t n_beams_more;    /* sequences in the pass that are further beams of one before */
-    uint32_t n_rows;          /* tokens in the pass */
+    uint32_t *order;            /* [sequences_max] of the plan's work: choose_order */
+    uint32_t *n_drafts;         /* [sequences_max] of each work of the plan; N_LEFT_OUT */
+    struct draws_rows *runs;    /* [sequences_max] of the sequences in a pass with drafts */
+    struct draw *draft_list;    /* [sequences_max + DRAFT_STEP_MAX] */
+    struct computed *checked;   /* likewise */
+    uint32_t n_draft_rows;      /* tokens of drafts in the pass */
+    struct drafter_line *lines; /* [sequences_max] with a drafter: those that it guesses for, and */
+    uint32_t *line_works;       /* [sequences_max] the work of each */
+    bool
+        is_timed; /* the pass has no chunk of a prompt: its time says what a token of a reply takes */
+    uint32_t n_left_out;   /* the pool had no block for them */
+    uint32_t n_beams_more; /* sequences in the pass that are further beams of one before */
+    uint32_t n_rows;       /* tokens in the pass */
 };
 
 /* INVALID_ARGUMENT: the policy pauses replies, and what differs_by names, if it is not NULL, keeps these from being computed again. */
 MUST_CHECK enum status gen_batch_check_pauses(enum schedule_policy policy, const char *differ_by,
                                               struct error *error);
-/* UNSUPPORTED: tokens are to be guessed, and without, if it is not NULL, names why they cannot be. */
-MUST_CHECK enum status gen_batch_check_drafts(bool drafts, const char *without,
+/* UNSUPPORTED: tokens are to be guessed by speculate, if it is not NULL, and without, if it is not NULL, names why they cannot be. */
+MUST_CHECK enum status gen_batch_check_drafts(const char *speculate, const char *without,
                                               struct error *error);
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       const struct gen_engine_options *options,

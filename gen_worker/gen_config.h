@@ -4,7 +4,7 @@
 #include "schedule/schedule.h"
 #include "worker_common/worker_config.h"
 
-enum gen_speculation { GEN_SPECULATE_OFF, GEN_SPECULATE_LOOKUP };
+enum gen_speculation { GEN_SPECULATE_OFF, GEN_SPECULATE_LOOKUP, GEN_SPECULATE_MODEL };
 
 #define GEN_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
@@ -16,10 +16,16 @@ enum gen_speculation { GEN_SPECULATE_OFF, GEN_SPECULATE_LOOKUP };
       "free; static-batch: as no-evict, one batch at a time")                                      \
     X(capacity_headroom_blocks, U32(0, 16777216), "16", "blocks",                                  \
       "max-utilization: blocks that must stay free when a request is admitted beside others")      \
-    X(speculate, WORD(enum gen_speculation, "off|lookup"), "off", "",                              \
+    X(speculate, WORD(enum gen_speculation, "off|lookup|model"), "off", "",                        \
       "guess tokens of a reply, so that one pass computes several: lookup: those that followed "   \
-      "the last tokens where they stood before, in the prompt or the reply. Replies stay the "     \
-      "same, bit for bit")                                                                         \
+      "the last tokens where they stood before, in the prompt or the reply; model: those of "      \
+      "draft_model. Replies stay the same, bit for bit")                                           \
+    X(draft_model, STRING, "", "path",                                                             \
+      "a smaller model that guesses, with the same tokenizer; it is needed with speculate model "  \
+      "alone")                                                                                     \
+    X(draft_memory, SIZE(1, CONFIG_NO_MAX), "256M", "bytes",                                       \
+      "most memory for the K and V of draft_model; replies that find no room there are not "       \
+      "guessed")                                                                                   \
     X(prefills_max, U32(1, 4096), "64", "requests", "most prompts at context workers at one time") \
     X(allow_numerics, STRING, "equal", "",                                                         \
       "workers whose KV is accepted: equal: only those that compute bit for bit as this one; "     \

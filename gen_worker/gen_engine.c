@@ -403,7 +403,7 @@ static void took(void *arg, uint64_t step_ns)
 {
     struct gen_engine *engine = arg;
     struct gen_home *home = &engine->home;
-    if (engine->batch.is_decoding && engine->batch.n > 0)
+    if (engine->batch.is_timed && engine->batch.n > 0)
         draft_pace_took(&home->pace, engine->batch.n, engine->batch.n_draft_rows, step_ns);
     schedule_took(home->schedule, step_ns);
     home->step_ns -= home->step_ns / 8;

@@ -12,6 +12,7 @@
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
+#include "worker_common/drafter.h"
 
 #define GEN_EOS_IDS_MAX 256u
 
@@ -44,6 +45,7 @@ struct gen_engine_options {
     uint32_t queue_max;
     enum schedule_policy capacity_policy;
     bool drafts;              /* draft.h */
+    struct drafter *drafter;  /* which guesses in place of draft_find; NULL: none. Borrowed */
     uint32_t headroom_blocks; /* schedule.h, as the next */
     uint32_t priority_aging_ms;
     uint32_t streams_max; /* >= queue_max + sequences_max */

@@ -157,8 +157,32 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
         .step_tokens_max = config->prefill_batch_tokens + config->sequences_max,
         .allow_numerics = config->allow_numerics,
         .conversions_max = config->kv_convert ? config->prefills_max : 0,
+        .draft_model = config->draft_model,
+        .draft_memory = config->draft_memory,
         WORKER_OPTIONS(config),
     };
+}
+
+/* NULL: off. */
+static const char *speculation(const struct gen_config *config)
+{
+    static const char *const WORDS[] = {
+        [GEN_SPECULATE_LOOKUP] = "lookup", [GEN_SPECULATE_MODEL] = "model"};
+    return WORDS[config->speculate];
+}
+
+static enum status check_speculation(const struct gen_config *config, struct error *error)
+{
+    const bool has_model = config->draft_model[0] != '\0';
+    const char *word = speculation(config);
+    if (has_model == (config->speculate == GEN_SPECULATE_MODEL))
+        return STATUS_OK;
+    if (has_model)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "draft_model is \"%.200s\", and speculate is %s: expected model",
+                         config->draft_model, word ? word : "off");
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "speculate is model, and draft_model is empty: expected the path of a model");
 }
 
 /* A paused reply is computed again from its tokens, as a prompt: that would see what its tokens did not see. What a model or a
@@ -168,7 +192,8 @@ static enum status check_pauses(const struct gen_config *config,
 {
     const char *differ_by = forward_choices_differ_by(options->context_math, &options->attention);
     TRY(gen_batch_check_pauses(config->capacity_policy, differ_by, error));
-    TRY(gen_batch_check_drafts(config->speculate == GEN_SPECULATE_LOOKUP,
+    TRY(check_speculation(config, error));
+    TRY(gen_batch_check_drafts(speculation(config),
                                config->sink_tokens > 0 ? "sink_tokens" : differ_by, error));
     TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     if (config->sink_tokens == 0 || config->capacity_policy != SCHEDULE_MAX_UTILIZATION)
@@ -251,6 +276,7 @@ static void run(struct gen_worker *gen)
     struct watchdog watchdog = {
         .engine = gen->engine_thread,
         .forward = gen->worker.forward,
+        .drafter = gen->worker.drafter,
         .transfer = gen->transfer_thread,
         .transport = gen->worker.transport,
         .limit_ns = gen->config.watchdog_ms * NS_PER_MS,

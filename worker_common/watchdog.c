@@ -4,6 +4,12 @@
 
 #include <assert.h>
 
+static uint64_t layers_done(const struct watchdog *watchdog)
+{
+    const uint64_t n = forward_layers_done(watchdog->forward);
+    return watchdog->drafter ? n + drafter_layers_done(watchdog->drafter) : n;
+}
+
 bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
 {
     assert(watchdog->engine && watchdog->transfer && "both run until main stops them");
@@ -13,8 +19,7 @@ bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
     watchdog->transport->ops->wake(watchdog->transport);
 
     /* The count of layers also stands still between steps. */
-    uint64_t layers_ns = stall_look(&watchdog->layers, forward_layers_done(watchdog->forward),
-                                    now_ns);
+    uint64_t layers_ns = stall_look(&watchdog->layers, layers_done(watchdog), now_ns);
     uint64_t step_ns = engine_thread_stuck_ns(watchdog->engine, now_ns);
     if (layers_ns < step_ns)
         step_ns = layers_ns;

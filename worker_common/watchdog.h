@@ -12,12 +12,14 @@
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
 #include "model/forward/forward.h"
+#include "worker_common/drafter.h"
 
 #define WATCHDOG_LOOK_MS 250
 
 struct watchdog {
     const struct engine_thread *engine;
-    const struct forward *forward; /* the forward pass of its steps */
+    const struct forward *forward; /* the forward pass of its steps, */
+    const struct drafter *drafter; /* and those that guess; NULL: none */
     const struct transfer_thread *transfer;
     struct transport *transport; /* to wake the transfer thread */
     uint64_t limit_ns;

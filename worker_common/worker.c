@@ -16,6 +16,7 @@
 #include "worker_common/load_progress.h"
 #include "worker_common/worker_adapters.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_draft.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kernels.h"
 #include "worker_common/worker_kv_scales.h"
@@ -388,6 +389,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_tier_open(worker, options, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
                              worker_device_less_work(options), error));
+    TRY(worker_draft_load(worker, options, error));
     const struct kv_taken taken = worker_measured_bytes(worker, options);
     TRY(worker_plan_blocks(worker, options, &taken, error));
     TRY(worker_device_advise(open_transport(worker, options, error), worker->device, ADVICE_LESS_KV,
@@ -417,6 +419,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(set_geometry(worker, options, error));
     TRY(worker_adapters_load(worker, options, error));
     TRY(worker_tier_fits(worker, options, error));
+    TRY(worker_draft_check(worker, options, error));
     const struct worker_step step = worker_step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
@@ -444,6 +447,7 @@ enum status worker_check(const struct worker_options *options, const char *contr
     enum status status = worker_load_shape(&worker, options, error);
     kv_scales_finish(&worker.kv_scales);
     adapter_set_destroy(worker.adapters);
+    worker_draft_unload(&worker);
     model_destroy(worker.model);
     return status;
 }
@@ -469,6 +473,7 @@ void worker_unload(struct worker *worker)
 {
     constraint_desk_destroy(worker->desk);
     worker_tier_close(worker);
+    worker_draft_unload(worker);
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
     if (worker->transport) /* first: until then other processes may have the pool mapped */

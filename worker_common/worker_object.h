@@ -11,6 +11,7 @@
 #include "kvcache/prefix_tree.h"
 #include "process/process.h"
 #include "worker_common/adapter_set.h"
+#include "worker_common/drafter.h"
 #include "worker_common/identity_codec.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker_forward.h"
@@ -48,6 +49,8 @@ struct worker {
     struct device_memory pool_memory;
     struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
+    struct model *draft_model;    /* NULL: none */
+    struct drafter *drafter;      /* the engine's, until that is destroyed; NULL: none */
     struct adapter_set *adapters; /* NULL: none may be there */
     uint32_t adapter_rank_max;    /* of the forward pass */
     struct constraint_desk *desk; /* the engine's, until that is destroyed */
@@ -62,7 +65,9 @@ struct worker {
     uint32_t context_blocks;  /* of one whole context */
     uint32_t step_blocks;     /* that are kept aside for a step */
     uint64_t table_bytes;     /* what is kept of cached blocks, in memory of the host */
-    uint64_t stage_bytes;     /* for blocks that are converted; taken when they come */
+    uint64_t draft_bytes;     /* of the drafter, by a plan without weights; else measured */
+    uint64_t draft_mapped_bytes; /* of its weights */
+    uint64_t stage_bytes;        /* for blocks that are converted; taken when they come */
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */

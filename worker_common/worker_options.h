@@ -65,4 +65,6 @@ struct worker_options {
     bool is_read_from;          /* other workers read its pool */
     uint32_t conversions_max;   /* transfers whose KV it converts; 0: it converts none */
     const char *allow_numerics; /* ids besides its own; NULL: it receives no KV */
+    const char *draft_model;    /* worker_draft.h; NULL, "": none */
+    uint64_t draft_memory;
 };

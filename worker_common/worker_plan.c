@@ -7,6 +7,7 @@
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_draft.h"
 #include "worker_common/worker_kernels.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
@@ -114,10 +115,13 @@ static void print_work(const struct worker *worker, const struct worker_options 
     if (has_own_memory(worker))
         print_taken(worker, options, out);
     else
-        fprintf(
-            out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
-            mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes - tier_bytes),
-            options->step_tokens_max);
+        fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
+                mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes -
+                    tier_bytes - worker->draft_bytes),
+                options->step_tokens_max);
+    if (worker->draft_model)
+        fprintf(out, "draft model %.1f MiB for its KV and activations, weights %.1f MiB\n",
+                mib(worker->draft_bytes), mib(worker->draft_mapped_bytes));
     if (tier_bytes > 0)
         fprintf(out, "tiers       %.1f MiB, of kv_host_memory and of blocks on their way\n",
                 mib(tier_bytes));
@@ -246,6 +250,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
     }
     worker_paper_free(&worker);
     adapter_set_destroy(worker.adapters);
+    worker_draft_unload(&worker);
     model_destroy(worker.model);
     if (worker.device != device)
         device_close(worker.device);

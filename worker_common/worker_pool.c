@@ -49,9 +49,10 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
                                 adapter_set_bytes(worker->adapters);
     if (worker_device_memory(worker->device) > 0)
         return (struct kv_taken){.process_bytes = KV_START_BYTES + tier_bytes};
-    return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
-                             .process_bytes = KV_START_BYTES + tier_bytes + worker->stage_bytes +
-                                              forward_activation_bytes(worker->model, &forward)};
+    return (struct kv_taken){
+        .mapped_bytes = model_weight_bytes(worker->model) + worker->draft_mapped_bytes,
+        .process_bytes = KV_START_BYTES + tier_bytes + worker->stage_bytes + worker->draft_bytes +
+                         forward_activation_bytes(worker->model, &forward)};
 }
 
 struct kv_taken worker_measured_bytes(const struct worker *worker,
@@ -61,7 +62,7 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
     uint64_t own_bytes;
     if (process_own_bytes(&own_bytes) == STATUS_OK)
         taken = (struct kv_taken){
-            .mapped_bytes = model_mapped_bytes(worker->model),
+            .mapped_bytes = model_mapped_bytes(worker->model) + worker->draft_mapped_bytes,
             .process_bytes = kv_plan_round(own_bytes + worker->stage_bytes +
                                            worker_adapters_room(worker, options))};
     else

@@ -46,6 +46,7 @@ struct worker_node {
     struct device *device;
     struct block_pool *pool;
     struct forward *forward;
+    struct drafter *drafter; /* NULL: none */
     struct transport *transport;
     struct kv_sender *sender;
     struct kv_receiver *receiver;

@@ -1,5 +1,6 @@
 #include "tests/sim/worker_node.h"
 
+#include "tests/sim/draft_node.h"
 #include "tests/sim/tier_disk.h"
 #include "tests/sim/tier_node.h"
 #include "tests/sim/watch_node.h"
@@ -218,13 +219,6 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     must(worker, ctx_engine_create(&options, &ops, &error, &worker->ctx), &error);
 }
 
-/* Every second seed whose model can. */
-static bool drafts(const struct plan *plan)
-{
-    return plan->seed / 4 % 2 == 0 && plan->model != ORACLE_RECURRENT &&
-           plan->model != ORACLE_SINKS_MODEL && !oracle_has_encoder(plan->model);
-}
-
 static struct gen_engine_options gen_options(struct worker_node *worker,
                                              const struct geometry *geometry)
 {
@@ -255,7 +249,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .queue_max = queue_max(worker),
         .capacity_policy = plan->policy,
         .headroom_blocks = plan->headroom_blocks,
-        .drafts = drafts(plan),
+        .drafts = draft_node_guesses(plan),
+        .drafter = worker->drafter,
         .priority_aging_ms = plan->priority_aging_ms,
         .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
         .prefills_max = plan->prefills_max,
@@ -297,6 +292,10 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
     };
     must(worker, kv_receiver_create(&receiver, worker->transport, &worker->receiver), &error);
     kv_receiver_on_event(worker->receiver, on_transfer_event, worker);
+    must(worker,
+         draft_node_create(plan, worker->cluster->oracle, worker->device, slots_max(worker), &error,
+                           &worker->drafter),
+         &error);
     const struct gen_engine_options options = gen_options(worker, geometry);
     struct gen_engine_ops ops = GEN_NODE_OPS;
     ops.arg = worker;
@@ -395,6 +394,7 @@ void worker_node_kill(struct worker_node *worker)
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
     (void)kv_tier_destroy(worker->tier);
+    drafter_destroy(worker->drafter);
     forward_destroy(worker->forward);
     kv_sender_destroy(worker->sender);
     kv_receiver_destroy(worker->receiver);
@@ -405,6 +405,7 @@ void worker_node_kill(struct worker_node *worker)
     worker->gen = NULL;
     worker->tier = NULL;
     worker->forward = NULL;
+    worker->drafter = NULL;
     worker->sender = NULL;
     worker->receiver = NULL;
     worker->transport = NULL;
