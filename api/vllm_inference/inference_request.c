@@ -19,6 +19,7 @@
 
 const struct engine_field inference_request_fields[] = {
     {"cache_salt", "kv.cache_salt"},
+    {"model", "lora_name"},
     {"sampling.n", "sampling.num_sequences"},
     {"sampling.temperature", "temperature"},
     {"sampling.presence_penalty", "decoding.presence_penalty"},
