@@ -276,14 +276,15 @@ static const struct config_group GROUPS[] = {
                   "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
                   "prefix_cache snapshot_tokens prefixes_max kv_events_max kv_event_streams_max "
                   "kv_event_blocks_max"},
-    {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
-                  "attention_kernels attention_math attention_path multi_block grouped_query "
-                  "attention_window force_window sink_tokens "
-                  "block_activations "
-                  "prefill_chunk_tokens prefill_step_ms "
-                  "prefill_batch_tokens sequences_max speculate draft_model draft_memory "
-                  "capacity_policy capacity_headroom_blocks "
-                  "priority_aging_ms"},
+    {"Computing",
+     "device device_memory device_math threads pin cpu_placement cpu_kernels "
+     "attention_kernels attention_math attention_path multi_block grouped_query "
+     "attention_window force_window sink_tokens "
+     "block_activations "
+     "prefill_chunk_tokens prefill_step_ms "
+     "prefill_batch_tokens sequences_max speculate draft_model draft_weights draft_memory "
+     "capacity_policy capacity_headroom_blocks "
+     "priority_aging_ms"},
     {"KV transfer",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "
      "peers_max pieces_max "

@@ -7,7 +7,11 @@ enum {
     MATCH_MAX = 8,
     LOOKUP_MAX = 1 << 16, /* tokens that are looked at */
     PASSES_DRAFTED = 64,  /* between two that are timed without drafts */
-    PASSES_UNLUCKY = 32,  /* until one is guessed again */
+    PASSES_UNLUCKY =
+        32, /* until one is guessed again; by a draft model the next time twice as many, up to */
+    PASSES_UNLUCKY_MAX = 4096,
+    PASSES_DEAR = 512, /* the same of a worker, where no guess of its draft model is worth it */
+    PASSES_DEAR_MAX = 16384,
 };
 
 #define ROW_FIRST   0.15 /* before one was measured */
@@ -45,6 +49,11 @@ uint32_t draft_find(const uint32_t *tokens, uint32_t n_tokens, uint32_t n_max, u
     return best;
 }
 
+static uint32_t twice(uint32_t wait, uint32_t least, uint32_t most)
+{
+    return wait == 0 ? least : smaller(2 * wait, most);
+}
+
 /* ---- time ---- */
 
 static void follow(double *value, double now)
@@ -52,10 +61,17 @@ static void follow(double *value, double now)
     *value += (now - *value) / 8;
 }
 
+/* A guess takes more than a pass, so that it is not worth it even if it is right. */
+static bool is_dear(const struct draft_pace *pace, uint32_t n_sequences)
+{
+    return pace->is_model && pace->row * n_sequences * MARGIN >= 1;
+}
+
 void draft_pace_took(struct draft_pace *pace, uint32_t n_sequences, uint32_t n_rows,
                      uint64_t step_ns)
 {
     const double now = (double)step_ns;
+    pace->n_plain = n_rows == 0 ? pace->n_plain + 1 : 0;
     if (n_rows == 0) {
         if (pace->n_sequences == n_sequences)
             follow(&pace->pass_ns, now);
@@ -75,6 +91,7 @@ void draft_pace_took(struct draft_pace *pace, uint32_t n_sequences, uint32_t n_r
         pace->row = more / n_rows;
     if (pace->row < 1e-3)
         pace->row = 1e-3;
+    pace->wait = is_dear(pace, n_sequences) ? twice(pace->wait, PASSES_DEAR, PASSES_DEAR_MAX) : 0;
 }
 
 bool draft_pace_is_due(const struct draft_pace *pace, uint32_t n_sequences)
@@ -83,6 +100,18 @@ bool draft_pace_is_due(const struct draft_pace *pace, uint32_t n_sequences)
 }
 
 /* ---- luck ---- */
+
+/* It may have changed. */
+static bool should_try(struct draft_luck *luck, const struct draft_pace *pace, uint32_t n_sequences)
+{
+    if (is_dear(pace, n_sequences))
+        return pace->n_plain >= pace->wait;
+    if (luck->n_passes < luck->next_pass)
+        return false;
+    luck->wait = pace->is_model ? twice(luck->wait, PASSES_UNLUCKY, PASSES_UNLUCKY_MAX)
+                                : PASSES_UNLUCKY;
+    return true;
+}
 
 uint32_t draft_luck_length(struct draft_luck *luck, const struct draft_pace *pace,
                            uint32_t n_sequences)
@@ -96,8 +125,9 @@ uint32_t draft_luck_length(struct draft_luck *luck, const struct draft_pace *pac
         chance *= share;
         n++;
     }
-    if (n == 0 && luck->n_passes >= luck->next_pass) /* it may have changed */
-        n = 1;
+    if (n == 0)
+        return should_try(luck, pace, n_sequences);
+    luck->wait = 0;
     return n;
 }
 
@@ -107,7 +137,7 @@ void draft_luck_note(struct draft_luck *luck, uint32_t n_guessed, uint32_t n_rig
     if (!luck->has_share)
         luck->share = SHARE_FIRST;
     luck->has_share = true;
-    luck->next_pass = luck->n_passes + PASSES_UNLUCKY;
+    luck->next_pass = luck->n_passes + (luck->wait > 0 ? luck->wait : PASSES_UNLUCKY);
     for (uint32_t i = 0; i < n_right; i++)
         follow(&luck->share, 1);
     if (n_right < n_guessed) /* what is behind a wrong one says nothing */

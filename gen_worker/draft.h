@@ -31,6 +31,10 @@ struct draft_pace {
     double row;     /* a further row, in parts of that; 0: not measured */
     uint32_t n_sequences;
     uint32_t n_drafted; /* passes with drafts since one without */
+    uint32_t n_plain;   /* the reverse */
+    uint32_t wait; /* passes until a try, where a guess takes more than a pass; 0: it does not */
+    /* A draft model guesses; set once. Before a try it computes what it has not seen, so tries become rare where they bring nothing. */
+    bool is_model;
 };
 
 /* n_rows: those of drafts. */
@@ -41,8 +45,9 @@ bool draft_pace_is_due(const struct draft_pace *pace, uint32_t n_sequences);
 
 /* Of a sequence. All zeros at the start. */
 struct draft_luck {
-    double share; /* of guesses that were right */
-    uint32_t n_passes, next_pass;
+    double share;                 /* of guesses that were right */
+    uint32_t n_passes, next_pass; /* where guesses are not worth it, one is tried then */
+    uint32_t wait;                /* passes between two tries; 0: the first */
     bool has_share;
 };
 

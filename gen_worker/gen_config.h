@@ -23,6 +23,9 @@ enum gen_speculation { GEN_SPECULATE_OFF, GEN_SPECULATE_LOOKUP, GEN_SPECULATE_MO
     X(draft_model, STRING, "", "path",                                                             \
       "a smaller model that guesses, with the same tokenizer; it is needed with speculate model "  \
       "alone")                                                                                     \
+    X(draft_weights, WORD(enum weight_format, WEIGHT_FORMAT_WORDS), "auto", "",                    \
+      "as weights, of draft_model: q4 makes of the model itself a draft model that is often "      \
+      "right")                                                                                     \
     X(draft_memory, SIZE(1, CONFIG_NO_MAX), "256M", "bytes",                                       \
       "most memory for the K and V of draft_model; replies that find no room there are not "       \
       "guessed")                                                                                   \

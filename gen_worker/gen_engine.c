@@ -157,6 +157,7 @@ enum status gen_engine_create(const struct gen_engine_options *options,
                                      .inbox = &engine->inbox,
                                      .queue = &engine->queue,
                                      .handovers = &engine->handovers,
+                                     .pace = {.is_model = options->drafter != NULL},
                                      .stats = &engine->stats};
     engine->core = (struct engine_core){.ops = &CORE_OPS,
                                         .engine = engine,

@@ -159,6 +159,7 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
         .conversions_max = config->kv_convert ? config->prefills_max : 0,
         .draft_model = config->draft_model,
         .draft_memory = config->draft_memory,
+        .draft_weights = config->draft_weights,
         WORKER_OPTIONS(config),
     };
 }

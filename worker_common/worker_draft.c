@@ -98,7 +98,8 @@ static enum status load_model(struct worker *worker, const struct worker_options
         return error_set(
             error, STATUS_UNSUPPORTED,
             "draft_model is set, and device is %s: tokens are guessed on the CPU alone", device);
-    const struct model_options model = {.cpu_kernels = options->cpu_kernels,
+    const struct model_options model = {.weights = options->draft_weights,
+                                        .cpu_kernels = options->cpu_kernels,
                                         .attention_kernels = options->attention_kernels,
                                         .threads = worker->threads,
                                         .device = worker->device,
@@ -173,8 +174,12 @@ enum status worker_draft_check(struct worker *worker, const struct worker_option
     TRY(load_model(worker, options, true, error));
     const struct drafter_options drafter = drafter_options(worker, options);
     TRY(drafter_plan(&drafter, &sizes, error));
-    worker->draft_mapped_bytes = model_weight_bytes(worker->draft_model);
-    worker->draft_bytes = sizes.kv_bytes + sizes.activation_bytes;
+    uint64_t bytes;
+    TRY(name_it(model_planned_bytes(worker->draft_model, options->draft_weights, &bytes, error),
+                error));
+    const bool is_mapped = options->draft_weights == WEIGHTS_AUTO;
+    worker->draft_mapped_bytes = is_mapped ? bytes : 0;
+    worker->draft_bytes = sizes.kv_bytes + sizes.activation_bytes + (is_mapped ? 0 : bytes);
     return STATUS_OK;
 }
 

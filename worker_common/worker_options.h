@@ -67,4 +67,5 @@ struct worker_options {
     const char *allow_numerics; /* ids besides its own; NULL: it receives no KV */
     const char *draft_model;    /* worker_draft.h; NULL, "": none */
     uint64_t draft_memory;
+    enum weight_format draft_weights;
 };

@@ -120,7 +120,7 @@ static void print_work(const struct worker *worker, const struct worker_options 
                     tier_bytes - worker->draft_bytes),
                 options->step_tokens_max);
     if (worker->draft_model)
-        fprintf(out, "draft model %.1f MiB for its KV and activations, weights %.1f MiB\n",
+        fprintf(out, "draft model %.1f MiB, and weights mapped from the files %.1f MiB\n",
                 mib(worker->draft_bytes), mib(worker->draft_mapped_bytes));
     if (tier_bytes > 0)
         fprintf(out, "tiers       %.1f MiB, of kv_host_memory and of blocks on their way\n",

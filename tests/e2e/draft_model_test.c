@@ -20,10 +20,10 @@ static const uint32_t LENGTHS[N_REQUESTS] = {9, 40, 64, 127, 300, 700};
 
 struct trial {
     const char *model, *draft;
-    const char *const *both; /* flags of all workers */
-    const char *memory;      /* NULL: the default */
-    bool is_short;           /* of blocks, so that replies pause */
-    bool is_lucky;           /* nearly all guesses are right, also of drawn tokens */
+    const char *const *both;           /* flags of all workers */
+    const char *memory;                /* NULL: the default */
+    bool is_short;                     /* of blocks, so that replies pause */
+    enum { MIXED, WRONG, RIGHT } luck; /* RIGHT: nearly all guesses are, also of drawn tokens */
 };
 
 /* Half of the requests are drawn, half are the likeliest tokens. */
@@ -58,22 +58,47 @@ static void expect_no_change(const struct trial *trial)
     printf("%s by %s: %.0f guessed, %.0f right\n", trial->model, trial->draft, drafted, accepted);
     cr_expect_gt(drafted, 0);
     cr_expect(!trial->is_short || child_metric(worker, "kvferry_decode_pauses_total", "") > 0);
-    cr_expect(trial->is_lucky ? accepted > 0.8 * drafted : accepted < 0.5 * drafted);
+    cr_expect(trial->luck != RIGHT || accepted > 0.8 * drafted);
+    cr_expect(trial->luck != WRONG || accepted < 0.5 * drafted);
     cluster_stop(&cluster);
     work_destroy(&work);
 }
 
 Test(draft_model, that_is_the_model_itself_changes_no_token)
 {
-    expect_no_change(&(struct trial){
-        .model = KVFERRY_DEMO_MODEL, .draft = KVFERRY_DEMO_MODEL, .is_lucky = true});
+    expect_no_change(
+        &(struct trial){.model = KVFERRY_DEMO_MODEL, .draft = KVFERRY_DEMO_MODEL, .luck = RIGHT});
+}
+
+/* The text of that name in the copy's file is replaced by one of the same length. */
+static void edit_copy(const char *name, const char *from, const char *to)
+{
+    char path[256], *bytes = calloc(1, FILE_MAX);
+    snprintf(path, sizeof path, "%s/%s", in_folder("model"), name);
+    FILE *file = fopen(path, "r");
+    cr_assert(file && bytes);
+    const size_t n = fread(bytes, 1, FILE_MAX - 1, file);
+    fclose(file);
+    char *at = strstr(bytes, from);
+    cr_assert(at && n < FILE_MAX - 1 && strlen(from) == strlen(to));
+    memcpy(at, to, strlen(to));
+    write_file(path, bytes, n);
+    free(bytes);
+}
+
+Test(draft_model, of_the_first_layer_alone_changes_none)
+{
+    model_copy_make();
+    edit_copy("config.json", "\"num_hidden_layers\": 5", "\"num_hidden_layers\": 1");
+    expect_no_change(&(struct trial){.model = KVFERRY_DEMO_MODEL, .draft = in_folder("model")});
 }
 
 Test(draft_model, whose_text_is_nonsense_changes_none)
 {
     model_copy_make();
     model_copy_widen_heads();
-    expect_no_change(&(struct trial){.model = KVFERRY_DEMO_MODEL, .draft = in_folder("model")});
+    expect_no_change(
+        &(struct trial){.model = KVFERRY_DEMO_MODEL, .draft = in_folder("model"), .luck = WRONG});
 }
 
 Test(draft_model, of_a_model_with_latents_changes_none)
@@ -93,7 +118,7 @@ Test(draft_model, behind_pauses_and_with_little_memory_changes_none)
         .both = (const char *const[]){"--kv-blocks", "90", "--kv-dtype", "f32", NULL},
         .memory = "1M",
         .is_short = true,
-        .is_lucky = true});
+        .luck = RIGHT});
 }
 
 /* No guess, and no fault of a reply. */
@@ -149,31 +174,15 @@ Test(draft_model, that_is_not_there_or_no_model_is_refused)
     expect_no_start(KVFERRY_DEMO_MODEL, in_folder("model"), "draft_model: ");
 }
 
-/* The copy's tokenizer, with text in another's place; of the same length. */
-static void edit_tokenizer(const char *from, const char *to)
-{
-    char path[256], *bytes = calloc(1, FILE_MAX);
-    snprintf(path, sizeof path, "%s", in_folder("model/tokenizer.json"));
-    FILE *file = fopen(path, "r");
-    cr_assert(file && bytes);
-    const size_t n = fread(bytes, 1, FILE_MAX - 1, file);
-    fclose(file);
-    char *at = strstr(bytes, from);
-    cr_assert(at && n < FILE_MAX - 1 && strlen(from) == strlen(to));
-    memcpy(at, to, strlen(to));
-    write_file(path, bytes, n);
-    free(bytes);
-}
-
 Test(draft_model, with_another_tokenizer_is_refused)
 {
     model_copy_make();
     cr_assert_eq(remove(in_folder("model/tokenizer_config.json")), 0);
-    edit_tokenizer("<|end_of_text|>", "<|end_of_word|>");
+    edit_copy("tokenizer.json", "<|end_of_text|>", "<|end_of_word|>");
     expect_no_start(KVFERRY_DEMO_MODEL, in_folder("model"),
                     "draft_model has another tokenizer: its token 2047 is ");
     model_copy_file("tokenizer.json", FILE_MAX);
-    edit_tokenizer("\"special\": true", "\"special\":false");
+    edit_copy("tokenizer.json", "\"special\": true", "\"special\":false");
     expect_no_start(KVFERRY_DEMO_MODEL, in_folder("model"),
                     "draft_model has another tokenizer: token 2046, ");
     model_copy_take(KVFERRY_SOURCE_DIR "/tests/golden/tokenizer/llama3", "tokenizer.json");
@@ -187,7 +196,7 @@ Test(draft_model, with_another_tokenizer_is_refused)
 Test(draft_model, with_the_same_tokenizer_in_other_words_is_fine)
 {
     model_copy_make();
-    edit_tokenizer("\"special\": true", "\"special\":true ");
+    edit_copy("tokenizer.json", "\"special\": true", "\"special\":true ");
     RUN("gen-worker", KVFERRY_DEMO_MODEL, "--speculate", "model", "--draft-model",
         in_folder("model"), "--dry-run");
     EXPECT_OK();

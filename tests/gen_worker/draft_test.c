@@ -126,3 +126,52 @@ Test(draft, passes_without_drafts_are_timed_again)
     draft_pace_took(&pace, 2, 0, 1000000);
     cr_assert_not(draft_pace_is_due(&pace, 2));
 }
+
+/* ---- a draft model ---- */
+
+static uint32_t n_tries(struct draft_luck *luck, struct draft_pace *pace, uint32_t n_passes,
+                        bool is_right)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_passes; i++) {
+        const uint32_t n_guessed = draft_luck_length(luck, pace, 1);
+        const uint64_t step_ns = (uint64_t)(1e6 * (1 + n_guessed * pace->row));
+        if (n_guessed > 0)
+            draft_luck_note(luck, n_guessed, is_right ? n_guessed : 0);
+        n += n_guessed > 0;
+        draft_pace_took(pace, 1, n_guessed, step_ns);
+    }
+    return n;
+}
+
+Test(draft, a_draft_model_that_is_mostly_wrong_tries_less_and_less)
+{
+    struct draft_pace pace;
+    struct draft_luck luck = {0};
+    measure(&pace, 1, 0.3);
+    pace.is_model = true;
+    for (int i = 0; i < 30; i++)
+        draft_luck_note(&luck, 3, 0);
+    const uint32_t n = n_tries(&luck, &pace, 32 * 256, false);
+    cr_expect(n >= 8 && n <= 10, "%u", n);
+    for (int i = 0; i < 60; i++)
+        draft_luck_note(&luck, 1, 1);
+    cr_expect_gt(n_tries(&luck, &pace, 100, true), 95, "when its luck has turned");
+}
+
+Test(draft, a_draft_model_that_is_too_slow_tries_hardly_ever)
+{
+    struct draft_pace pace;
+    struct draft_luck luck = {0}, other = {0};
+    measure(&pace, 1, 1.2);
+    pace.is_model = true;
+    draft_pace_took(&pace, 1, 1, 2200000);
+    draft_luck_note(&luck, 3, 3);
+    cr_expect_eq(n_tries(&luck, &pace, 500, true), 0);
+    cr_expect_eq(n_tries(&other, &pace, 1, true), 0, "nor a new sequence");
+    const uint32_t n = n_tries(&luck, &pace, 16000, true);
+    cr_expect(n >= 4 && n <= 6, "%u", n);
+    for (int i = 0; i < 40; i++)
+        draft_pace_took(&pace, 1, 1, 1200000); /* the machine is less busy */
+    cr_expect_gt(n_tries(&luck, &pace, 100, true), 95);
+}
