@@ -361,6 +361,8 @@ static void add_line(struct gen_batch *batch, struct sequence *sequence, uint32_
                                              .n_tokens = sequence->n_tokens,
                                              .n_prompt = request->n_tokens,
                                              .params = &request->sampling,
+                                             .salt = request->salt,
+                                             .salt_bytes = request->salt_bytes,
                                              .n_wanted = n_wanted};
 }
 
@@ -369,7 +371,8 @@ static enum status run_drafter(struct gen_batch *batch, const struct gen_home *h
                                uint32_t n_wanted)
 {
     bool has_caught_up;
-    _Static_assert(DRAFT_LENGTH_MAX <= DRAFTER_GUESSES_MAX, "all of a draft are guesses");
+    _Static_assert(DRAFT_LENGTH_MAX <= DRAFTER_GUESSES_MAX && ENGINE_SALT_MAX <= DRAFTER_SALT_MAX,
+                   "a draft and a salt fit");
     TRY(drafter_run(home->options->drafter, batch->lines, n, &has_caught_up));
     for (uint32_t i = 0; i < n; i++) {
         batch->n_drafts[batch->line_works[i]] = batch->lines[i].n_out;

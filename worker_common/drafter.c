@@ -22,6 +22,8 @@ struct slot {
     uint64_t used_at; /* the run; 0: never */
     uint32_t *tokens; /* [line_tokens], of which the first n_kv have KV */
     uint32_t n_kv;
+    uint8_t salt[DRAFTER_SALT_MAX];
+    size_t salt_bytes;
     block_id *blocks; /* [blocks_max] */
     uint32_t n_blocks;
 };
@@ -137,6 +139,11 @@ enum status drafter_plan(const struct drafter_options *options, struct drafter_s
     return STATUS_OK;
 }
 
+static void set_to_zero(void *bytes, size_t n_bytes)
+{
+    memset(bytes, 0, n_bytes);
+}
+
 static enum status make_forward(struct drafter *drafter, const struct drafter_options *options,
                                 struct error *error)
 {
@@ -150,6 +157,7 @@ static enum status make_forward(struct drafter *drafter, const struct drafter_op
     device_touch(options->device, &drafter->pool_memory, options->threads);
     TRY(block_pool_create_in(drafter->pool_memory.base, drafter->sizes.n_blocks,
                              block_bytes(options), &drafter->pool));
+    block_pool_scrub(drafter->pool, options->scrubs ? set_to_zero : NULL);
     TRY(forward_attach(drafter->forward, drafter->pool, error));
     return draws_create(drafter->forward, model_host_kernels(options->model), &drafter->draws);
 }
@@ -192,12 +200,20 @@ enum status drafter_create(const struct drafter_options *options, struct error *
     return STATUS_OK;
 }
 
-static void drop_blocks(struct drafter *drafter, struct slot *slot)
+static uint32_t blocks_of(const struct drafter *drafter, uint32_t n_tokens)
 {
-    if (slot->n_blocks > 0)
-        block_pool_release(drafter->pool, slot->blocks, slot->n_blocks);
-    drafter->figures.blocks_held -= slot->n_blocks;
-    slot->n_blocks = slot->n_kv = 0;
+    return (n_tokens + drafter->block_tokens - 1) / drafter->block_tokens;
+}
+
+/* All but those of its first n_tokens. */
+static void drop_blocks(struct drafter *drafter, struct slot *slot, uint32_t n_tokens)
+{
+    const uint32_t n_kept = smaller(blocks_of(drafter, n_tokens), slot->n_blocks);
+    if (slot->n_blocks > n_kept)
+        block_pool_release(drafter->pool, slot->blocks + n_kept, slot->n_blocks - n_kept);
+    drafter->figures.blocks_held -= slot->n_blocks - n_kept;
+    slot->n_blocks = n_kept;
+    slot->n_kv = smaller(slot->n_kv, n_tokens);
 }
 
 void drafter_destroy(struct drafter *drafter)
@@ -205,7 +221,7 @@ void drafter_destroy(struct drafter *drafter)
     if (!drafter)
         return;
     for (uint32_t i = 0; i < drafter->sizes.n_slots; i++) {
-        drop_blocks(drafter, &drafter->slots[i]);
+        drop_blocks(drafter, &drafter->slots[i], 0);
         free(drafter->slots[i].tokens);
         free(drafter->slots[i].blocks);
     }
@@ -273,6 +289,15 @@ static struct slot *find_slot(struct drafter *drafter, uint64_t id)
     return NULL;
 }
 
+/* What a line finds in the slot of another one. */
+static uint32_t n_found(const struct slot *slot, const struct drafter_line *line)
+{
+    const bool is_same = slot->salt_bytes == line->salt_bytes &&
+                         (line->salt_bytes == 0 ||
+                          memcmp(slot->salt, line->salt, line->salt_bytes) == 0);
+    return is_same ? n_common(slot, line) : 0;
+}
+
 /* NULL: the lines of this run have all. */
 static struct slot *choose_slot(struct drafter *drafter, const struct drafter_line *line)
 {
@@ -282,7 +307,7 @@ static struct slot *choose_slot(struct drafter *drafter, const struct drafter_li
         struct slot *slot = &drafter->slots[i];
         if (slot->used_at == drafter->n_runs)
             continue;
-        const uint32_t n = n_common(slot, line);
+        const uint32_t n = n_found(slot, line);
         if (best && (n < n_best || (n == n_best && slot->used_at >= best->used_at)))
             continue;
         best = slot;
@@ -313,6 +338,16 @@ static void add_job(struct drafter *drafter, struct drafter_line *line, struct s
     *job = (struct job){.line = line, .slot = slot, .params = params_of(drafter, line->params)};
 }
 
+static void take_over(struct drafter *drafter, struct slot *slot, const struct drafter_line *line)
+{
+    assert(line->salt_bytes <= DRAFTER_SALT_MAX);
+    drop_blocks(drafter, slot, n_found(slot, line));
+    drafter->figures.kept_tokens += slot->n_kv;
+    slot->salt_bytes = line->salt_bytes;
+    if (line->salt_bytes > 0)
+        memcpy(slot->salt, line->salt, line->salt_bytes);
+}
+
 /* Lines that have a slot keep it before others take theirs. */
 static void assign(struct drafter *drafter, struct drafter_line *lines, uint32_t n)
 {
@@ -331,8 +366,8 @@ static void assign(struct drafter *drafter, struct drafter_line *lines, uint32_t
         slot = choose_slot(drafter, &lines[i]);
         if (!slot)
             return;
+        take_over(drafter, slot, &lines[i]);
         add_job(drafter, &lines[i], slot);
-        drafter->figures.kept_tokens += slot->n_kv;
     }
 }
 
@@ -348,14 +383,14 @@ static bool free_blocks(struct drafter *drafter)
     }
     if (!oldest)
         return false;
-    drop_blocks(drafter, oldest);
+    drop_blocks(drafter, oldest, 0);
     return true;
 }
 
 /* False: there are none left. */
 static bool has_room(struct drafter *drafter, struct slot *slot, uint32_t n_tokens)
 {
-    const uint32_t n = (n_tokens + drafter->block_tokens - 1) / drafter->block_tokens;
+    const uint32_t n = blocks_of(drafter, n_tokens);
     assert(n <= drafter->blocks_max);
     while (slot->n_blocks < n) {
         if (block_pool_acquire(drafter->pool, 1, &slot->blocks[slot->n_blocks]) == STATUS_OK) {

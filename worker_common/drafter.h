@@ -34,6 +34,7 @@ struct model_config;
 struct sampling_params;
 struct thread_pool;
 
+#define DRAFTER_SALT_MAX    128u
 #define DRAFTER_SLOTS_MAX   16u
 #define DRAFTER_GUESSES_MAX 16u /* of a line in a run */
 
@@ -47,6 +48,7 @@ struct drafter_options {
     uint32_t sequences_max;  /* of the worker */
     uint32_t chunk_tokens;
     uint64_t memory_bytes; /* most KV of all slots */
+    bool scrubs;           /* blocks that a slot gives are overwritten with zeros */
 };
 
 /* What create makes of these. */
@@ -83,6 +85,9 @@ struct drafter_line {
     uint32_t n_tokens;
     uint32_t n_prompt; /* for the penalties */
     const struct sampling_params *params;
+    /* [salt_bytes] up to DRAFTER_SALT_MAX, as prefixes have it: a new line finds nothing of those with another one. */
+    const void *salt;
+    size_t salt_bytes;
     uint32_t n_wanted; /* 0 .. DRAFTER_GUESSES_MAX; 0: it only keeps its slot */
     uint32_t n_out;    /* guesses; fewer than wanted, or none, is no error */
 };

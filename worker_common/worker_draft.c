@@ -122,6 +122,7 @@ static struct drafter_options drafter_options(const struct worker *worker,
         .sequences_max = options->sequences_max,
         .chunk_tokens = options->prefill_chunk_tokens,
         .memory_bytes = options->draft_memory,
+        .scrubs = options->kv_scrub,
     };
 }
 

@@ -30,6 +30,7 @@ enum status draft_node_create(const struct plan *plan, const struct oracle *orac
         .vocabulary = model_get_config(oracle_model(oracle, plan->model))->vocabulary,
         .sequences_max = sequences_max,
         .chunk_tokens = plan->chunk_tokens,
+        .scrubs = plan->seed % 2,
         .memory_bytes = plan->seed % 5 == 0 ? n_few * block_bytes : 1 << 26,
     };
     return drafter_create(&options, error, drafter_out);

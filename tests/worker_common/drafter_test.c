@@ -201,6 +201,26 @@ Test(drafter, a_new_line_takes_the_slot_that_has_most_of_it)
     close_drafter();
 }
 
+Test(drafter, a_new_line_finds_nothing_of_those_with_another_salt)
+{
+    static const char *const SALTS[] = {"", "a", "b", "ab", "a"};
+    static const uint32_t KEPT[] = {0, 0, 0, 0, 49};
+    uint64_t n_kept = 0;
+    open_drafter(LLAMA, 4, 1 << 24);
+    for (uint32_t id = 0; id < 5; id++) {
+        fill(id, 7, 60);
+        struct drafter_line line = line_of(id, 50 + id % 4, 2);
+        line.salt = SALTS[id];
+        line.salt_bytes = strlen(SALTS[id]);
+        run_until(&line);
+        expect_right(&line);
+        cr_expect_eq(drafter_figures(drafter).kept_tokens - n_kept, KEPT[id], "line %u: %u", id,
+                     (unsigned)(drafter_figures(drafter).kept_tokens - n_kept));
+        n_kept = drafter_figures(drafter).kept_tokens;
+    }
+    close_drafter();
+}
+
 Test(drafter, more_lines_than_slots_are_not_all_guessed_and_none_loses_its_slot)
 {
     enum { N = 5 };
