@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
 Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, windows, model, model1b,
-kv_dtype, gguf, tiers, speculate, adapters, slow. Ratios come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
+kv_dtype, gguf, tiers, speculate, drafts, adapters, slow. Ratios come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "speculate", "adapters", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "speculate", "drafts", "adapters", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -542,6 +542,25 @@ def speculate():
         for (kind, n), (without, guessed) in found.items():
             ratio_row(f"{name}, {kind}, {n} at once, with guessed tokens", f"{guessed:.1f} tokens/s, without {without:.1f}",
                       guessed / without, 0.97)
+
+
+def variant_folder(kind):
+    folder = PEERS / f"smollm2-{kind}"
+    if not (folder / "model.safetensors").exists():
+        subprocess.run([sys.executable, HERE / "make_variant.py", folder, smollm2_folder(), kind], check=True)
+    return folder
+
+
+def drafts():
+    """The two ends: a draft model of a quarter of the layers that is always right, and one as large as the model that never is."""
+    from speculate import measure
+
+    for name, model, draft, goal in (("always right", variant_folder("deep"), smollm2_folder(), None),
+                                     ("never right", smollm2_folder(), variant_folder("random"), 0.97)):
+        found = measure(BINARY, model, ("--speculate", "model", "--draft-model", str(draft)), ("chat", "free text"))
+        results[f"drafts {name}"] = {f"{kind} {n}": speeds for (kind, n), speeds in found.items()}
+        for (kind, n), (without, guessed) in found.items():
+            ratio_row(f"draft model {name}, {kind}, {n} at once", f"{guessed:.1f} tokens/s, without {without:.1f}", guessed / without, goal)
 
 
 def adapters():

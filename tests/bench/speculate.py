@@ -1,4 +1,4 @@
-"""Tokens a second with guessed tokens (--speculate lookup) beside passes of a token each: summaries, edits of code, chat and free text,
+"""Tokens a second with guessed tokens (--speculate lookup, or a draft model) beside passes of a token each: summaries, edits of code, chat and free text,
 1, 4 and 16 at once, two servers in turns."""
 
 import json
@@ -52,14 +52,15 @@ def tokens_per_s(process, name, prompts):
     return sum(counted) / (time.monotonic() - began_s)
 
 
-def measure(binary, model):
+def measure(binary, model, guesses=("--speculate", "lookup"), kinds=tuple(KINDS)):
     """{(kind, at once): (without, with)}, medians of tokens a second."""
     name = pathlib.Path(model).name
     found = {}
     with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as guessing:
         servers = [Process(binary, str(model), folder, "serve", "--n-context-workers", "0", *flags)
-                   for folder, flags in ((plain, ()), (guessing, ("--speculate", "lookup")))]
-        for kind, prompt in KINDS.items():
+                   for folder, flags in ((plain, ()), (guessing, guesses))]
+        for kind in kinds:
+            prompt = KINDS[kind]
             for n in AT_ONCE:
                 prompts = [prompt(i) for i in range(n)]
                 speeds = ([], [])
