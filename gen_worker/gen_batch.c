@@ -367,8 +367,8 @@ static void add_line(struct gen_batch *batch, struct sequence *sequence, uint32_
 }
 
 /* What it took to catch up is no time of guesses, nor is that of guesses that came to nothing. */
-static enum status run_drafter(struct gen_batch *batch, const struct gen_home *home, uint32_t n,
-                               uint32_t n_wanted)
+static enum status run_drafter(struct gen_batch *batch, const struct gen_home *home,
+                               const struct schedule_batch *plan, uint32_t n, uint32_t n_wanted)
 {
     bool has_caught_up;
     _Static_assert(DRAFT_LENGTH_MAX <= DRAFTER_GUESSES_MAX && ENGINE_SALT_MAX <= DRAFTER_SALT_MAX,
@@ -377,6 +377,8 @@ static enum status run_drafter(struct gen_batch *batch, const struct gen_home *h
     for (uint32_t i = 0; i < n; i++) {
         batch->n_drafts[batch->line_works[i]] = batch->lines[i].n_out;
         batch->n_draft_rows += batch->lines[i].n_out;
+        if (batch->lines[i].has_failed)
+            draft_luck_note(&home->jobs[plan->work[batch->line_works[i]].id]->sequence->luck, 1, 0);
     }
     if (has_caught_up || (n_wanted > 0 && batch->n_draft_rows == 0))
         batch->is_timed = false;
@@ -403,7 +405,7 @@ static enum status guess_all(struct gen_batch *batch, const struct gen_home *hom
             batch->n_draft_rows += batch->n_drafts[i];
         }
     }
-    return n_lines > 0 ? run_drafter(batch, home, n_lines, n_wanted) : STATUS_OK;
+    return n_lines > 0 ? run_drafter(batch, home, plan, n_lines, n_wanted) : STATUS_OK;
 }
 
 static void add_those(struct gen_batch *batch, const struct gen_home *home,

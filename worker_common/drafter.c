@@ -356,6 +356,7 @@ static void assign(struct drafter *drafter, struct drafter_line *lines, uint32_t
     drafter->n_runs++;
     for (uint32_t i = 0; i < n; i++) {
         lines[i].n_out = 0;
+        lines[i].has_failed = false;
         slot = find_slot(drafter, lines[i].id);
         if (slot)
             add_job(drafter, &lines[i], slot);
@@ -507,8 +508,10 @@ static void take_guesses(struct drafter *drafter, uint32_t n)
         struct job *job = drafter->order[i];
         const struct draw *drawn = &drafter->wanted[i];
         job->is_ready = drawn->status == STATUS_OK && drawn->token_id < drafter->worker_vocabulary;
-        if (!job->is_ready)
+        if (!job->is_ready) {
+            job->line->has_failed = job->line->n_out == 0;
             continue;
+        }
         job->line->tokens[n_known(job->line)] = drawn->token_id;
         job->line->n_out++;
         job->is_ready = job->line->n_out < job->line->n_wanted;

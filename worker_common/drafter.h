@@ -90,6 +90,7 @@ struct drafter_line {
     size_t salt_bytes;
     uint32_t n_wanted; /* 0 .. DRAFTER_GUESSES_MAX; 0: it only keeps its slot */
     uint32_t n_out;    /* guesses; fewer than wanted, or none, is no error */
+    bool has_failed;   /* the draft model was asked, and its first token is no guess */
 };
 
 /* Guesses for n lines, at most the worker's sequences_max. *caught_up_out: some line was only prepared, so the time of the run says nothing of guesses.

@@ -314,7 +314,7 @@ Test(drafter, tokens_that_one_of_the_models_lacks_are_no_guess)
     open_drafter(LLAMA, 2, 1 << 24);
     line = line_of(0, 40, 4);
     run(&line, 1);
-    cr_expect_eq(line.n_out, 0);
+    cr_expect(line.n_out == 0 && line.has_failed);
     close_drafter();
 
     vocabulary = 100000; /* it has more: rules may name them, and lines may have them */
@@ -338,7 +338,7 @@ Test(drafter, tokens_that_one_of_the_models_lacks_are_no_guess)
     texts[0][38] = oracle.vocabulary;
     line = line_of(0, 40, 4);
     run(&line, 1);
-    cr_expect_eq(line.n_out, 0);
+    cr_expect(line.n_out == 0 && !line.has_failed, "it was not asked");
     close_drafter();
 }
 
