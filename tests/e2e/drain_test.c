@@ -24,7 +24,10 @@ Test(drain, what_runs_ends_well_and_nothing_new_begins)
     struct cluster cluster;
     static struct generation running;
     uint32_t prompt[64];
-    cluster_start(&cluster, &OPTIONS);
+    struct cluster_options options = OPTIONS;
+    /* A stopped worker is not lost. */
+    options.router = (const char *const[]){"--poll-limit-ms", "60s", NULL};
+    cluster_start(&cluster, &options);
     struct client *client = client_create(cluster.router.grpc);
     prompt_tokens(1, prompt, 64);
     running = (struct generation){

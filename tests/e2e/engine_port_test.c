@@ -238,12 +238,16 @@ static void close_drained(struct engine_bed *bed)
     engine_bed_close(bed);
 }
 
+/* A stopped worker is not lost. */
+#define PATIENT "--poll-limit-ms", "60s"
+
 Test(engine_port, a_drain_is_told_and_what_runs_ends_well)
 {
     static struct engine_bed bed;
     static struct engine_reply running;
     struct engine_question question;
-    engine_bed_open(&bed, (const char *const[]){ENGINE_PORT, "--drain-delay-ms", "2s", NULL});
+    engine_bed_open(&bed,
+                    (const char *const[]){ENGINE_PORT, "--drain-delay-ms", "2s", PATIENT, NULL});
     cr_expect(is_healthy(&bed));
     expect_health(&bed, GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING);
     engine_question_init(&question, &bed, LONG);
@@ -267,7 +271,8 @@ Test(engine_port, a_second_signal_ends_what_runs_with_a_status)
     static struct engine_bed bed;
     static struct engine_reply running;
     struct engine_question question;
-    engine_bed_open(&bed, (const char *const[]){ENGINE_PORT, "--drain-delay-ms", "10m", NULL});
+    engine_bed_open(&bed,
+                    (const char *const[]){ENGINE_PORT, "--drain-delay-ms", "10m", PATIENT, NULL});
     engine_question_init(&question, &bed, LONG);
     engine_start(&bed, &question, &running);
     engine_await(&running, 1);
