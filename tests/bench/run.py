@@ -557,7 +557,7 @@ def drafts():
 
     for name, model, draft, goal in (("always right", variant_folder("deep"), smollm2_folder(), None),
                                      ("never right", smollm2_folder(), variant_folder("random"), 0.97)):
-        found = measure(BINARY, model, ("--speculate", "model", "--draft-model", str(draft)), ("chat", "free text"))
+        found = measure(BINARY, model, ("--speculate", "model", "--draft-model", str(draft)), ("chat", "free text"), (1, 4))
         results[f"drafts {name}"] = {f"{kind} {n}": speeds for (kind, n), speeds in found.items()}
         for (kind, n), (without, guessed) in found.items():
             ratio_row(f"draft model {name}, {kind}, {n} at once", f"{guessed:.1f} tokens/s, without {without:.1f}", guessed / without, goal)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs benchmarks and prints tables and JSON: run.sh BUILD_FOLDER [--quick] [section...]
 # Peers are installed here, never by set-up: llama.cpp, pinned, into build/peers for the sections that
-# measure models, numpy alone for slow, tiers and adapters; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
+# measure models, numpy alone for slow, tiers, drafts and adapters; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
 # build/foreign; gRPC's C++ library by apt when the section unary is asked for by name, by root.
 set -euo pipefail
 build=$(realpath "$1")
@@ -50,7 +50,7 @@ if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == 
         echo "$made_of" >"$peers/venv/made_of"
     fi
     python=$peers/venv/bin/python
-elif [[ $sections == *" slow "* || $sections == *" tiers "* || $sections == *" adapters "* ]]; then # no peer, but a model to write
+elif [[ $sections == *" slow "* || $sections == *" tiers "* || $sections == *" adapters "* || $sections == *" drafts "* ]]; then # no peer, but a model to write
     python=$peers/numpy/bin/python
     [ -x "$python" ] || python3 -m venv "$peers/numpy"
     "$python" -m pip install --quiet --disable-pip-version-check "$(grep '^numpy' "$here/requirements.txt")"

@@ -52,7 +52,7 @@ def tokens_per_s(process, name, prompts):
     return sum(counted) / (time.monotonic() - began_s)
 
 
-def measure(binary, model, guesses=("--speculate", "lookup"), kinds=tuple(KINDS)):
+def measure(binary, model, guesses=("--speculate", "lookup"), kinds=tuple(KINDS), at_once=AT_ONCE):
     """{(kind, at once): (without, with)}, medians of tokens a second."""
     name = pathlib.Path(model).name
     found = {}
@@ -61,7 +61,7 @@ def measure(binary, model, guesses=("--speculate", "lookup"), kinds=tuple(KINDS)
                    for folder, flags in ((plain, ()), (guessing, guesses))]
         for kind in kinds:
             prompt = KINDS[kind]
-            for n in AT_ONCE:
+            for n in at_once:
                 prompts = [prompt(i) for i in range(n)]
                 speeds = ([], [])
                 for at in range(N_ROUNDS + 1):
