@@ -6,6 +6,7 @@
 #include "model/forward/forward.h"
 #include "model/sampling/draws.h"
 #include "model/sampling/penalties.h"
+#include "worker_common/worker_forward.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -78,14 +79,7 @@ enum status drafter_check_model(const struct model_config *config, struct error 
 
 static enum cache_dtype cache_dtype(const struct model *model)
 {
-    switch (model_weight_dtype(model)) {
-    case DTYPE_F32:
-        return CACHE_F32;
-    case DTYPE_F16:
-        return CACHE_F16;
-    default:
-        return CACHE_BF16;
-    }
+    return worker_cache_dtype(worker_kv_dtype(WORKER_KV_AUTO, model_weight_dtype(model)));
 }
 
 static size_t block_bytes(const struct drafter_options *options)

@@ -47,7 +47,7 @@ enum dtype worker_element_dtype(enum kv_dtype dtype)
     return DTYPES[dtype];
 }
 
-static enum cache_dtype cache_dtype(enum kv_dtype dtype)
+enum cache_dtype worker_cache_dtype(enum kv_dtype dtype)
 {
     switch (dtype) {
     case KV_F32:
@@ -70,7 +70,7 @@ struct forward_options worker_forward_options(const struct geometry *geometry,
 {
     return (struct forward_options){
         .block_tokens = geometry->block_tokens,
-        .cache_dtype = cache_dtype(geometry->dtype),
+        .cache_dtype = worker_cache_dtype(geometry->dtype),
         .kv_scales = step->kv_scales,
         .context_math = step->context_math,
         .block_activations = step->block_activations,

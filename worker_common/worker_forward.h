@@ -25,7 +25,8 @@ struct worker_step {
 
 /* The dtype of the cache for kv_dtype and weights of that type; auto: that of the weights. */
 enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
-enum dtype worker_element_dtype(enum kv_dtype dtype); /* as kernels know it */
+enum dtype worker_element_dtype(enum kv_dtype dtype);     /* as kernels know it */
+enum cache_dtype worker_cache_dtype(enum kv_dtype dtype); /* as the forward pass does */
 /* The forward options for KV of that geometry. */
 struct forward_options worker_forward_options(const struct geometry *geometry,
                                               const struct worker_step *step);
